@@ -1,0 +1,176 @@
+// Package object holds the nouns of Penstock: what an object is called, what is
+// known about it, how a piece of it is named, what can go wrong with it, and the
+// small interfaces that everything which holds objects shares.
+//
+// It does no I/O and keeps no state. Store, cache, source, node and client all
+// speak these types; objecttest is the suite that all of them must pass.
+package object
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxKey is the largest length of a key in bytes.
+const MaxKey = 1024
+
+// Name says which object is meant: a key in a bucket. Keys are flat; a slash in
+// one means nothing to the store. A Name is never used as a path on a disk.
+type Name struct {
+	Bucket string
+	Key    string
+}
+
+// String returns the name as users write it: bucket/key.
+func (n Name) String() string { return n.Bucket + "/" + n.Key }
+
+// Validate reports as Invalid what cannot name an object.
+func (n Name) Validate() error {
+	if err := ValidateBucket(n.Bucket); err != nil {
+		return err
+	}
+	return ValidateKey(n.Key)
+}
+
+// ValidateKey accepts any UTF-8 of 1 to MaxKey bytes.
+func ValidateKey(key string) error {
+	switch {
+	case key == "":
+		return Errorf(Invalid, "key is empty")
+	case len(key) > MaxKey:
+		return Errorf(Invalid, "key of %d bytes is longer than %d", len(key), MaxKey)
+	case !utf8.ValidString(key):
+		return Errorf(Invalid, "key %q is not UTF-8", key)
+	}
+	return nil
+}
+
+// ValidateBucket accepts the names S3 accepts: 3 to 63 lower-case letters,
+// digits, dots and dashes, beginning and ending with a letter or digit, no two
+// dots in a row, and not an IPv4 address. Such a name is safe in URLs, host
+// names and tar paths.
+func ValidateBucket(bucket string) error {
+	if len(bucket) < 3 || len(bucket) > 63 {
+		return Errorf(Invalid, "bucket name %q must have 3 to 63 characters", bucket)
+	}
+	digitsAndDots := true
+	for i := 0; i < len(bucket); i++ {
+		c := bucket[i]
+		switch {
+		case c >= 'a' && c <= 'z':
+			digitsAndDots = false
+		case c >= '0' && c <= '9':
+		case c == '-' || c == '.':
+			if i == 0 || i == len(bucket)-1 || (c == '.' && bucket[i-1] == '.') {
+				return Errorf(Invalid, "bucket name %q has a dot or dash in a wrong place", bucket)
+			}
+			digitsAndDots = digitsAndDots && c == '.'
+		default:
+			return Errorf(Invalid, "bucket name %q may hold only a-z, 0-9, dot and dash", bucket)
+		}
+	}
+	if digitsAndDots && strings.Count(bucket, ".") == 3 {
+		return Errorf(Invalid, "bucket name %q looks like an IP address", bucket)
+	}
+	return nil
+}
+
+// ParseName splits "bucket/key" at the first slash and validates both.
+func ParseName(s string) (Name, error) {
+	bucket, key, ok := strings.Cut(s, "/")
+	if !ok {
+		return Name{}, Errorf(Invalid, "%q is not BUCKET/KEY", s)
+	}
+	n := Name{Bucket: bucket, Key: key}
+	return n, n.Validate()
+}
+
+// Version orders the writes of an object: by the map the writing node believed
+// in, then by a counter that only grows. The zero Version is before all others.
+type Version struct {
+	Map     uint32
+	Counter uint64
+}
+
+// Compare returns -1, 0 or 1 as v is before, equal to or after w.
+func (v Version) Compare(w Version) int {
+	switch {
+	case v.Map != w.Map:
+		if v.Map < w.Map {
+			return -1
+		}
+		return 1
+	case v.Counter < w.Counter:
+		return -1
+	case v.Counter > w.Counter:
+		return 1
+	}
+	return 0
+}
+
+// After reports whether v is newer than w.
+func (v Version) After(w Version) bool { return v.Compare(w) > 0 }
+
+// String returns "map.counter" in decimal.
+func (v Version) String() string {
+	return strconv.FormatUint(uint64(v.Map), 10) + "." + strconv.FormatUint(v.Counter, 10)
+}
+
+// Info is what is known about a stored object without reading it.
+type Info struct {
+	Name        Name
+	Size        int64
+	Version     Version
+	ETag        string // without quotes; changes whenever the content does
+	Modified    time.Time
+	CRC32       uint32            // IEEE, of the whole content
+	ContentType string            // empty: none was given
+	Metadata    map[string]string // the user's own; lower-case keys; not to be changed
+}
+
+// NativeETag is the ETag of an object that was not written through S3. It holds
+// a dash, so that no client takes it for an MD5.
+func NativeETag(v Version, crc uint32) string {
+	return fmt.Sprintf("%x%08x-%08x", v.Map, v.Counter, crc)
+}
+
+// Range is a piece of an object. The zero Range is the whole of it. A Length of
+// zero reaches to the end; a negative Offset counts from the end.
+type Range struct {
+	Offset int64
+	Length int64
+}
+
+// RangeError says that a Range lies outside an object of the given Size.
+type RangeError struct {
+	Range Range
+	Size  int64
+}
+
+func (e *RangeError) Error() string {
+	return fmt.Sprintf("range of %d bytes at %d lies outside an object of %d bytes", e.Range.Length, e.Range.Offset, e.Size)
+}
+
+// Resolve returns the first byte and the number of bytes r means in an object of
+// the given size. What reaches beyond the end is cut, as HTTP does; what begins
+// beyond it is a *RangeError of kind Invalid. The whole of an empty object is fine.
+func (r Range) Resolve(size int64) (offset, length int64, err error) {
+	if r == (Range{}) {
+		return 0, size, nil
+	}
+	offset = r.Offset
+	if offset < 0 {
+		offset = max(0, size+offset)
+	}
+	if r.Length < 0 || offset >= size {
+		return 0, 0, &Error{Kind: Invalid, Err: &RangeError{Range: r, Size: size}}
+	}
+	length = size - offset
+	if r.Length > 0 {
+		length = min(length, r.Length)
+	}
+	return offset, length, nil
+}
