@@ -1,0 +1,82 @@
+package pack
+
+import (
+	"hash/crc32"
+	"time"
+
+	"penstock.dev/penstock/internal/object"
+)
+
+// Draft is a record laid out for the log: head, payload and padding in one
+// buffer, so that the bytes of an object are written from where they were read
+// to. It lacks only what depends on its place; one that was not written because
+// the disk was full may be appended again, or to another pack.
+type Draft struct {
+	Record
+	Location // set when the record is appended
+	buf      []byte
+	facts    [factsLen]byte
+}
+
+// HeadLen returns how many bytes a draft of r needs before its payload. It does
+// not depend on the version, size or checksum, which are known later, nor on the
+// ETag as long as that is empty or an MD5.
+func HeadLen(r *Record) int64 { return headLen(r) }
+
+var zeros [Block]byte
+
+// NewDraft lays out a record. buf holds room for HeadLen bytes and then the
+// payload; it may grow by the padding. The draft owns it from now on. Size and
+// checksum of a record without extents are those of the payload.
+func NewDraft(r Record, buf []byte) *Draft {
+	d := &Draft{Record: r}
+	d.Head = headLen(&r)
+	d.Payload = int64(len(buf)) - d.Head
+	crc := crc32.ChecksumIEEE(buf[d.Head:])
+	if len(r.Extents) == 0 {
+		d.Size, d.CRC32 = d.Payload, crc
+	}
+	// As it will be read.
+	d.Modified = time.Unix(0, nanoseconds(r.Modified)).UTC()
+	d.Hidden = r.Hidden && ordinary(r.Name.Key)
+	encodeHead(buf[:d.Head], &d.facts, &d.Record, d.Payload, crc)
+	d.buf = append(buf, zeros[:d.Len()-int64(len(buf))]...)
+	return d
+}
+
+// Buffer gives the draft's memory back to whoever made it, after it was written.
+func (d *Draft) Buffer() []byte { return d.buf }
+
+// Stub returns what an index keeps of the record.
+func (d *Draft) Stub() Stub { return stubOf(&d.Record, d.Location) }
+
+// place settles where the record lies.
+func (d *Draft) place(key *Key, offset, synced int64) {
+	d.Offset = offset
+	finishHead(d.buf[:d.Head], &d.facts, key, offset, synced)
+}
+
+// Validate reports as Invalid what could be written but not read again: names
+// that are none, extended fields of more than 1 MiB. Append refuses such a draft
+// and all that come with it.
+func (d *Draft) Validate() error {
+	switch d.Kind {
+	case head, directory:
+		return nil
+	case Object, Tombstone, Marker:
+	default:
+		return object.Errorf(object.Invalid, "record of unknown kind %d", d.Kind)
+	}
+	if err := d.Name.Validate(); err != nil {
+		return err
+	}
+	if d.Head > 2*Block+maxPAX || d.Payload > maxOctal || d.Size < 0 {
+		return object.Errorf(object.Invalid, "%s: record is too large: %d bytes of head, %d of payload, %d of content", d.Name, d.Head, d.Payload, d.Size)
+	}
+	for _, e := range d.Extents {
+		if e.Offset < 0 || e.Length < 0 {
+			return object.Errorf(object.Invalid, "%s: impossible extent of %d bytes at %d", d.Name, e.Length, e.Offset)
+		}
+	}
+	return nil
+}
