@@ -1,0 +1,341 @@
+package store
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"sync"
+
+	"penstock.dev/penstock/internal/disk"
+	"penstock.dev/penstock/internal/object"
+	"penstock.dev/penstock/internal/pack"
+)
+
+// openBlobs returns a reader over a record's extents. The descriptor is the
+// reader's own: the kernel keeps a position in it.
+func (d *drive) openBlobs(p *place, name object.Name, r object.Range, always bool) (object.Reader, error) {
+	f, err := d.files.acquire(p.pack)
+	if err != nil {
+		return nil, err
+	}
+	b := &blobReader{drive: d, source: f, location: p.location(), always: always}
+	if err := b.begin(p, name, r); err != nil {
+		b.Close() //nolint:errcheck // nothing to lose
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *blobReader) begin(p *place, name object.Name, r object.Range) (err error) {
+	if b.rec, err = b.source.Head(b.location); err != nil {
+		return err
+	}
+	if err := p.names(b.rec, name); err != nil {
+		return err
+	}
+	if b.offset, b.length, err = r.Resolve(b.rec.Size); err != nil {
+		return err
+	}
+	b.at = b.offset
+	if !b.trusted() {
+		if err := b.loadTable(); err != nil {
+			return err
+		}
+	}
+	// Open the file now: a record that lost its blob is seen before an answer
+	// begins, and a delete does not disturb the reader.
+	if b.length > 0 {
+		_, err = b.open()
+	}
+	return err
+}
+
+// blobReader reads the extents of one object one after the other.
+type blobReader struct {
+	drive          *drive
+	source         *packFile // where the record is, kept open
+	location       pack.Location
+	rec            *pack.Record
+	table          []byte // checksums of all blocks; nil if the kernel may move the bytes
+	offset, length int64
+	at             int64 // in the object
+	always         bool
+
+	file  disk.File // of the extent that was read last
+	seek  int64     // where the kernel's position in it is
+	blob  uint64
+	block []byte // verified bytes not yet given out
+	buf   []byte // that block lies in
+}
+
+func (b *blobReader) Info() object.Info { return b.rec.Info() }
+
+func (b *blobReader) Bounds() (offset, length int64) { return b.offset, b.length }
+
+func (b *blobReader) end() int64 { return b.offset + b.length }
+
+// position is a place in an extent.
+type position struct {
+	pack.Extent
+	offset     int64 // from the beginning of the extent
+	firstBlock int64 // number of the extent's first block in the table
+}
+
+// find returns where the object's byte at lies.
+func (b *blobReader) find(at int64) position {
+	var block int64
+	for _, x := range b.rec.Extents {
+		if at < x.Length {
+			return position{Extent: x, offset: at, firstBlock: block}
+		}
+		at -= x.Length
+		block += blocks(x.Length)
+	}
+	return position{}
+}
+
+func blocks(length int64) int64 { return (length + BlockSize - 1) / BlockSize }
+
+// trusted reports whether all bytes asked for have been verified since the start.
+func (b *blobReader) trusted() bool {
+	if b.always {
+		return false
+	}
+	for at := b.offset; at < b.end(); {
+		p := b.find(at)
+		n := min(p.Length-p.offset, b.end()-at)
+		if !b.drive.blobs.checked.covers(p.Blob, p.offset/BlockSize, blocks(p.offset+n)) {
+			return false
+		}
+		at += n
+	}
+	return true
+}
+
+func (b *blobReader) open() (position, error) {
+	p := b.find(b.at)
+	if b.file != nil && b.blob == p.Blob {
+		return p, nil
+	}
+	b.closeFile()
+	file, err := b.drive.fs.Open(blobName(p.Blob))
+	if err != nil {
+		if ignoreMissing(err) == nil {
+			return p, object.Errorf(object.NotFound, "blob %016x is missing", p.Blob)
+		}
+		return p, object.Errorf(object.Unavailable, "%w", err)
+	}
+	b.file, b.blob, b.seek = file, p.Blob, 0
+	return p, nil
+}
+
+func (b *blobReader) closeFile() {
+	if b.file != nil {
+		b.file.Close() //nolint:errcheck // opened for reading
+		b.file = nil
+	}
+}
+
+// Close frees the reader.
+func (b *blobReader) Close() error {
+	b.closeFile()
+	if b.source != nil {
+		b.drive.files.release(b.source)
+		b.source = nil
+	}
+	b.drive.store.buffers.put(b.buf)
+	b.buf, b.block = nil, nil
+	return nil
+}
+
+// Read gives out verified bytes.
+func (b *blobReader) Read(p []byte) (int, error) {
+	if err := b.fill(); err != nil {
+		return 0, err
+	}
+	n := copy(p, b.block)
+	b.block = b.block[n:]
+	b.at += int64(n)
+	return n, nil
+}
+
+// WriteTo sends trusted bytes from the file, by the kernel alone if w is a
+// socket, and others through memory, verified.
+func (b *blobReader) WriteTo(w io.Writer) (n int64, err error) {
+	for b.at < b.end() {
+		if b.table == nil {
+			var sent int64
+			sent, err = b.send(w)
+			n += sent
+		} else if err = b.fill(); err == nil {
+			var wrote int
+			wrote, err = w.Write(b.block)
+			n += int64(wrote)
+			b.at += int64(wrote)
+			b.block = b.block[wrote:]
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// send moves the rest of one extent.
+func (b *blobReader) send(w io.Writer) (int64, error) {
+	p, err := b.open()
+	if err != nil {
+		return 0, b.broken(err)
+	}
+	want := min(p.Length-p.offset, b.end()-b.at)
+	var n int64
+	if file, ok := b.file.(disk.Opened); ok {
+		f := file.OSFile()
+		if start := p.Offset + p.offset; start != b.seek {
+			if b.seek, err = f.Seek(start, io.SeekStart); err != nil {
+				return 0, b.broken(err)
+			}
+		}
+		n, err = io.CopyN(w, f, want)
+		b.seek += n
+	} else {
+		n, err = io.Copy(w, io.NewSectionReader(b.file, p.Offset+p.offset, want))
+	}
+	b.at += n
+	if err == io.EOF || (err == nil && n < want) {
+		b.drive.blobs.checked.forget(p.Blob)
+		return n, b.broken(object.Errorf(object.Corrupt, "blob %016x ends too early", p.Blob))
+	}
+	return n, err
+}
+
+// fill reads and verifies the blocks at the current place, unless there are
+// bytes left.
+func (b *blobReader) fill() error {
+	if len(b.block) > 0 {
+		return nil
+	}
+	if b.at >= b.end() {
+		return io.EOF
+	}
+	if b.table == nil {
+		if err := b.loadTable(); err != nil {
+			return b.broken(err)
+		}
+	}
+	p, err := b.open()
+	if err != nil {
+		return b.broken(err)
+	}
+	const most = 4 * BlockSize
+	if b.buf == nil {
+		b.buf = b.drive.store.buffers.get(most)
+	}
+	first := p.offset / BlockSize
+	from := first * BlockSize
+	length := min(p.Length-from, most, blocks(p.offset+b.end()-b.at)*BlockSize-from)
+	buf := b.buf[:length]
+	if n, err := b.file.ReadAt(buf, p.Offset+from); int64(n) < length {
+		if err == io.EOF {
+			err = object.Errorf(object.Corrupt, "blob %016x ends too early", p.Blob)
+		}
+		return b.broken(err)
+	}
+	for i := int64(0); i*BlockSize < length; i++ {
+		piece := buf[i*BlockSize : min(length, (i+1)*BlockSize)]
+		want := binary.LittleEndian.Uint32(b.table[4*(p.firstBlock+first+i):])
+		if crc32.ChecksumIEEE(piece) != want {
+			b.drive.blobs.checked.forget(p.Blob)
+			return b.broken(object.Errorf(object.Corrupt, "blob %016x: checksum of block %d does not match", p.Blob, first+i))
+		}
+	}
+	b.drive.blobs.checked.mark(p.Blob, first, first+blocks(length), blocks(p.Length))
+	b.block = buf[p.offset-from:]
+	if rest := b.end() - b.at; int64(len(b.block)) > rest {
+		b.block = b.block[:rest]
+	}
+	return nil
+}
+
+// loadTable reads the checksums of the blocks.
+func (b *blobReader) loadTable() (err error) {
+	_, b.table, err = b.source.Read(b.location, nil)
+	return err
+}
+
+func (b *blobReader) broken(err error) error {
+	return b.drive.store.readFailed(b.drive, b.rec.Name, err)
+}
+
+// checked remembers which blocks of which blobs have been verified since the
+// start. Bounded: forgetting one costs a verification.
+type checked struct {
+	mu    sync.Mutex
+	blobs map[uint64]*blobCheck
+}
+
+type blobCheck struct {
+	all  bool
+	bits []uint64
+	left int64
+}
+
+const maxChecked = 1 << 16
+
+func (c *checked) room() {
+	for id := range c.blobs {
+		if len(c.blobs) < maxChecked {
+			return
+		}
+		delete(c.blobs, id)
+	}
+}
+
+func (c *checked) whole(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.room()
+	c.blobs[id] = &blobCheck{all: true}
+}
+
+func (c *checked) forget(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.blobs, id)
+}
+
+// mark notes that blocks first to last (exclusive) of total are right.
+func (c *checked) mark(id uint64, first, last, total int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.blobs[id]
+	if b == nil {
+		c.room()
+		b = &blobCheck{bits: make([]uint64, (total+63)/64), left: total}
+		c.blobs[id] = b
+	}
+	for i := first; i < last && !b.all; i++ {
+		if bit := uint64(1) << (i % 64); b.bits[i/64]&bit == 0 {
+			b.bits[i/64] |= bit
+			b.left--
+		}
+	}
+	if b.left == 0 {
+		b.all, b.bits = true, nil
+	}
+}
+
+func (c *checked) covers(id uint64, first, last int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.blobs[id]
+	if b == nil {
+		return false
+	}
+	for i := first; i < last && !b.all; i++ {
+		if b.bits[i/64]&(1<<(i%64)) == 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+
+	"penstock.dev/penstock/internal/object"
+)
+
+// keyLocks gives each name in use a lock of its own. Whoever holds it decides
+// what the name's next record is: the check of a condition, the version and the
+// place in the log follow each other without anybody between.
+type keyLocks struct {
+	seedOnce sync.Once
+	seed     maphash.Seed
+	shards   [64]struct {
+		sync.Mutex
+		held map[object.Name]*keyLock
+	}
+}
+
+type keyLock struct {
+	turn    chan struct{} // holds one token while free
+	waiters int
+}
+
+// lock waits for the name's lock. The returned function gives it back.
+func (k *keyLocks) lock(ctx context.Context, name object.Name) (unlock func(), err error) {
+	k.seedOnce.Do(func() { k.seed = maphash.MakeSeed() })
+	shard := &k.shards[maphash.Comparable(k.seed, name)%uint64(len(k.shards))]
+	shard.Lock()
+	if shard.held == nil {
+		shard.held = make(map[object.Name]*keyLock)
+	}
+	l := shard.held[name]
+	if l == nil {
+		l = &keyLock{}
+		shard.held[name] = l
+		l.waiters = 1
+		shard.Unlock()
+	} else {
+		if l.turn == nil {
+			l.turn = make(chan struct{}, 1)
+		}
+		l.waiters++
+		turn := l.turn
+		shard.Unlock()
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			shard.Lock()
+			l.waiters--
+			// The token may have come at the same moment: pass it on.
+			select {
+			case <-turn:
+				k.pass(shard.held, name, l)
+			default:
+			}
+			shard.Unlock()
+			return nil, ctx.Err()
+		}
+	}
+	return func() {
+		shard.Lock()
+		l.waiters--
+		k.pass(shard.held, name, l)
+		shard.Unlock()
+	}, nil
+}
+
+// pass gives the lock to the next waiter, or forgets it. The shard is locked.
+func (k *keyLocks) pass(held map[object.Name]*keyLock, name object.Name, l *keyLock) {
+	if l.waiters == 0 {
+		delete(held, name)
+		return
+	}
+	l.turn <- struct{}{}
+}
+
+// lockTwo locks two names in a fixed order, so that no two callers wait for each
+// other.
+func (k *keyLocks) lockTwo(ctx context.Context, a, b object.Name) (unlock func(), err error) {
+	if a == b {
+		return k.lock(ctx, a)
+	}
+	if b.Bucket < a.Bucket || (b.Bucket == a.Bucket && b.Key < a.Key) {
+		a, b = b, a
+	}
+	first, err := k.lock(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	second, err := k.lock(ctx, b)
+	if err != nil {
+		first()
+		return nil, err
+	}
+	return func() { second(); first() }, nil
+}

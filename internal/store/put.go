@@ -1,0 +1,302 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"hash/crc32"
+	"io"
+
+	"penstock.dev/penstock/internal/object"
+	"penstock.dev/penstock/internal/pack"
+)
+
+// Put stores an object; see object.Sink.
+func (s *Store) Put(ctx context.Context, name object.Name, r io.Reader, opts object.PutOptions) (object.Info, error) {
+	if err := name.Validate(); err != nil {
+		return object.Info{}, err
+	}
+	if opts.SizeHint > MaxObject {
+		return object.Info{}, object.Errorf(object.Invalid, "object is larger than %d bytes", int64(MaxObject))
+	}
+	if err := s.checkEarly(name, opts.Condition); err != nil {
+		return object.Info{}, err
+	}
+	rec := pack.Record{Kind: pack.Object, Name: name, ContentType: opts.ContentType, Metadata: opts.Metadata}
+	hidden, parents := s.plainName(name)
+	rec.Hidden = hidden
+	w := &write{store: s, rec: rec, cond: opts.Condition, parents: parents, crc: opts.CRC32}
+	if opts.SizeHint > s.opts.InlineMax {
+		return w.large(ctx, nil, r, opts.SizeHint)
+	}
+	return w.small(ctx, r, max(0, opts.SizeHint))
+}
+
+// checkEarly spares a client the upload of what would be refused at its end.
+func (s *Store) checkEarly(name object.Name, cond object.Condition) error {
+	if cond == (object.Condition{}) {
+		return nil
+	}
+	all, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	return checkCondition(name, cond, all)
+}
+
+func checkCondition(name object.Name, cond object.Condition, all []entry) error {
+	now := current(all)
+	if now == nil {
+		return cond.Check(name, nil)
+	}
+	info := now.Info(name)
+	return cond.Check(name, &info)
+}
+
+// write is one object on its way in.
+type write struct {
+	store   *Store
+	rec     pack.Record
+	cond    object.Condition
+	parents []string
+	crc     *uint32 // what the content must have
+	buf     []byte  // head, then the payload
+}
+
+// small reads an object into memory and, if it turns out to be large, goes on
+// with a blob.
+func (w *write) small(ctx context.Context, r io.Reader, hint int64) (object.Info, error) {
+	s := w.store
+	head := pack.HeadLen(&w.rec)
+	room := head + hint + pack.Block
+	if hint == 0 {
+		room = head + min(s.opts.InlineMax, 8<<10)
+	}
+	cost := min(s.opts.InlineMax, s.opts.WriteMemory)
+	if hint > 0 {
+		cost = min(hint, cost)
+	}
+	if err := s.memory.Acquire(ctx, cost); err != nil {
+		return object.Info{}, err
+	}
+	defer s.memory.Release(cost)
+	w.buf = s.buffers.get(room)[:head]
+	defer func() { s.buffers.put(w.buf) }()
+	if err := w.read(r, head); err != nil {
+		return object.Info{}, err
+	}
+	content := w.buf[head:]
+	if int64(len(content)) > s.opts.InlineMax {
+		return w.large(ctx, content, r, hint)
+	}
+	w.rec.Size, w.rec.CRC32 = int64(len(content)), crc32.ChecksumIEEE(content)
+	return w.commit(ctx, nil)
+}
+
+// read appends to the buffer until the end of r or one byte beyond what may lie
+// in a record.
+func (w *write) read(r io.Reader, head int64) error {
+	limit := head + w.store.opts.InlineMax + 1
+	for int64(len(w.buf)) < limit {
+		if len(w.buf) == cap(w.buf) {
+			larger := w.store.buffers.get(min(2*int64(cap(w.buf)), limit+pack.Block))
+			larger = append(larger, w.buf...)
+			w.store.buffers.put(w.buf)
+			w.buf = larger
+		}
+		n, err := r.Read(w.buf[len(w.buf):cap(w.buf)])
+		w.buf = w.buf[:len(w.buf)+n]
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// large stores the content in a blob on the first disk that has room.
+func (w *write) large(ctx context.Context, first []byte, r io.Reader, hint int64) (object.Info, error) {
+	d, err := w.store.roomy(w.rec.Name, hint)
+	if err != nil {
+		return object.Info{}, err
+	}
+	blob, err := d.blobs.write(ctx, first, r, hint)
+	if err != nil {
+		return object.Info{}, err
+	}
+	info, err := w.blobRecord(ctx, d, blob)
+	if errors.Is(err, errUncertain) {
+		return object.Info{}, err // the record may be found at the next start: the blob stays until then
+	}
+	if err != nil {
+		d.blobs.discard(blob)
+		return object.Info{}, err
+	}
+	d.blobs.done(blob.id)
+	return info, nil
+}
+
+func (w *write) blobRecord(ctx context.Context, d *drive, blob *blobDraft) (object.Info, error) {
+	w.rec.Size, w.rec.CRC32, w.rec.Extents = blob.size, blob.crc, blob.extents()
+	head := pack.HeadLen(&w.rec)
+	w.buf = append(make([]byte, head, head+int64(len(blob.table))+pack.Block), blob.table...)
+	return w.commit(ctx, d)
+}
+
+// commit checks the condition, gives the record its version and place, and waits
+// until it is durable and visible. A record over blobs must go to their disk.
+func (w *write) commit(ctx context.Context, on *drive) (object.Info, error) {
+	if w.crc != nil && *w.crc != w.rec.CRC32 {
+		return object.Info{}, object.Errorf(object.Invalid, "content has CRC-32 %08x, not %08x as announced", w.rec.CRC32, *w.crc)
+	}
+	unlock, err := w.store.keys.lock(ctx, w.rec.Name)
+	if err != nil {
+		return object.Info{}, err
+	}
+	defer unlock()
+	return w.commitLocked(ctx, on)
+}
+
+func (w *write) commitLocked(ctx context.Context, on *drive) (object.Info, error) {
+	s := w.store
+	if err := ctx.Err(); err != nil {
+		return object.Info{}, err
+	}
+	epoch := s.epoch.Load()
+	all, err := s.find(w.rec.Name)
+	if err != nil && w.cond != (object.Condition{}) {
+		return object.Info{}, err
+	}
+	if err := checkCondition(w.rec.Name, w.cond, all); err != nil {
+		return object.Info{}, err
+	}
+	e, err := s.append(w.rec, w.buf, w.parents, all, epoch, on)
+	if err != nil {
+		return object.Info{}, err
+	}
+	info := e.Info(w.rec.Name)
+	info.ContentType, info.Metadata = w.rec.ContentType, w.rec.Metadata
+	return info, nil
+}
+
+// append gives a record its version and commits it on one disk; the other disks
+// that know the name get a tombstone of the same version, so that none of them
+// can bring back what it had. The name is locked.
+func (s *Store) append(rec pack.Record, buf []byte, parents []string, all []entry, epoch uint64, on *drive) (*entry, error) {
+	version, err := s.roster.version(s.opts.Map)
+	if err != nil {
+		return nil, err
+	}
+	rec.Version, rec.Modified = version, s.opts.Clock().UTC()
+	candidates := []*drive{on}
+	if on == nil {
+		candidates = s.candidates(rec.Name, all)
+	}
+	draft := pack.NewDraft(rec, buf)
+	if err := draft.Validate(); err != nil {
+		return nil, err
+	}
+	hash := hashName(rec.Name)
+	var hot place
+	s.hot.begin(hash)
+	defer func() { s.hot.end(hash, hot) }()
+	var done *change
+	for _, d := range candidates {
+		c := &change{draft: draft, epoch: epoch, parents: parents, essential: rec.Kind != pack.Object}
+		if err = s.commitOn(d, c, all); err == nil {
+			done = c
+			break
+		}
+		if !object.Is(err, object.Unavailable) {
+			break
+		}
+	}
+	if done == nil {
+		return nil, err
+	}
+	if err := s.supersede(rec, all, epoch, done.entry.drive); err != nil {
+		// That disk is ill: when it is well again the sweep puts the tombstone there.
+		s.log.Warn("an older version stays on a disk that takes no writes", "object", rec.Name.String(), "error", err)
+	}
+	for _, path := range parents {
+		done.entry.drive.parents.add(hashName(object.Name{Bucket: rec.Name.Bucket, Key: path}))
+	}
+	if rec.Kind == pack.Object {
+		hot = done.entry.place(hash)
+	}
+	return &done.entry, nil
+}
+
+// commitOn commits a change on a disk, replacing what that disk knew.
+func (s *Store) commitOn(d *drive, c *change, all []entry) error {
+	if err := d.readable(); err != nil {
+		return err
+	}
+	for i := range all {
+		if all[i].drive != d {
+			continue
+		}
+		c.old = &all[i]
+		if c.old.Extents {
+			rec, err := d.head(c.old)
+			switch {
+			case err == nil:
+				c.oldBlobs = rec.Extents
+			case object.Is(err, object.Unavailable):
+				return err
+			default: // damaged: to be replaced all the more; its blobs are swept with the next rebuild
+				s.log.Warn("a damaged record is replaced", "disk", d.name, "object", c.draft.Name.String(), "error", err)
+			}
+		}
+	}
+	return d.log.commit(c)
+}
+
+// supersede puts tombstones over what other disks than the winner believe to be
+// the object.
+func (s *Store) supersede(rec pack.Record, all []entry, epoch uint64, winner *drive) error {
+	var errs []error
+	for i := range all {
+		d := all[i].drive
+		if d == winner || all[i].Kind == pack.Tombstone {
+			continue
+		}
+		stone := pack.Record{Kind: pack.Tombstone, Name: rec.Name, Version: rec.Version, Modified: rec.Modified}
+		c := &change{draft: pack.NewDraft(stone, make([]byte, pack.HeadLen(&stone))), epoch: epoch, essential: true}
+		if err := s.commitOn(d, c, all); err != nil {
+			d.behind.Add(1)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Delete removes an object; see object.Sink.
+func (s *Store) Delete(ctx context.Context, name object.Name, cond object.Condition) error {
+	if err := name.Validate(); err != nil {
+		return err
+	}
+	unlock, err := s.keys.lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	epoch := s.epoch.Load()
+	all, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	if current(all) == nil {
+		return notFound(name)
+	}
+	if err := checkCondition(name, cond, all); err != nil {
+		return err
+	}
+	stone := pack.Record{Kind: pack.Tombstone, Name: name}
+	_, err = s.append(stone, make([]byte, pack.HeadLen(&stone)), nil, all, epoch, nil)
+	return err
+}
