@@ -1,0 +1,155 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"penstock.dev/penstock/internal/object"
+)
+
+// Our own headers, in canonical form.
+const (
+	headerVersion    = "X-Penstock-Version"
+	headerCRC32      = "X-Penstock-Crc32"
+	headerMeta       = "X-Penstock-Meta-"
+	headerCopySource = "X-Penstock-Copy-Source"
+)
+
+const (
+	maxMetadata    = 8 << 10 // of all keys and values of an object's metadata
+	maxContentType = 1 << 10
+)
+
+// describe sets the headers that say what an object is. The values are cut from
+// one string, and their slices from one array: a small GET spends as much on its
+// headers as on everything else at the door, so they get one allocation.
+func (x *exchange) describe(info *object.Info) {
+	b := append(x.text[:0], '"')
+	b = append(b, info.ETag...)
+	b = append(b, '"')
+	etag := len(b)
+	b = info.Modified.UTC().AppendFormat(b, http.TimeFormat)
+	modified := len(b)
+	b = strconv.AppendUint(b, uint64(info.Version.Map), 10)
+	b = append(b, '.')
+	b = strconv.AppendUint(b, info.Version.Counter, 10)
+	version := len(b)
+	b = appendCRC(b, info.CRC32)
+	x.text = b
+	s := string(b)
+
+	h := x.w.Header()
+	h["Etag"] = x.value(s[:etag])
+	h["Last-Modified"] = x.value(s[etag:modified])
+	h[headerVersion] = x.value(s[modified:version])
+	h[headerCRC32] = x.value(s[version:])
+	h["Accept-Ranges"] = byteRanges
+	h["X-Content-Type-Options"] = noSniff
+	if info.ContentType == "" {
+		h["Content-Type"] = plainBytes
+	} else {
+		h["Content-Type"] = x.value(info.ContentType)
+		// What a user stored must not act in a browser as a page of this node.
+		h["Content-Security-Policy"] = sandbox
+	}
+	for key, value := range info.Metadata {
+		h[headerMeta+key] = []string{value}
+	}
+}
+
+// measure sets Content-Length, and for a part Content-Range.
+func (x *exchange) measure(offset, length, size int64, part bool) {
+	b := strconv.AppendInt(x.text[:0], length, 10)
+	n := len(b)
+	if part {
+		b = append(b, "bytes "...)
+		b = strconv.AppendInt(b, offset, 10)
+		b = append(b, '-')
+		b = strconv.AppendInt(b, offset+length-1, 10)
+		b = append(b, '/')
+		b = strconv.AppendInt(b, size, 10)
+	}
+	x.text = b
+	s := string(b)
+	h := x.w.Header()
+	h["Content-Length"] = x.value(s[:n])
+	if part {
+		h["Content-Range"] = x.value(s[n:])
+	}
+}
+
+// value returns a slice that holds v. It lives in the exchange: net/http copies
+// the header when it is sent, which is before the exchange ends.
+func (x *exchange) value(v string) []string {
+	i := x.used
+	x.used++
+	x.values[i] = v
+	return x.values[i : i+1 : i+1]
+}
+
+func appendCRC(b []byte, crc uint32) []byte {
+	const digits = "0123456789abcdef"
+	for shift := 28; shift >= 0; shift -= 4 {
+		b = append(b, digits[crc>>shift&15])
+	}
+	return b
+}
+
+// putOptions reads what the headers say about an object that is being stored.
+func putOptions(h http.Header) (opts object.PutOptions, err error) {
+	if opts.Condition, err = writeCondition(h); err != nil {
+		return opts, err
+	}
+	opts.ContentType = h.Get("Content-Type")
+	if len(opts.ContentType) > maxContentType || !utf8.ValidString(opts.ContentType) {
+		return opts, object.Errorf(object.Invalid, "Content-Type must be UTF-8 of at most %d bytes", maxContentType)
+	}
+	if opts.CRC32, err = parseCRC(h[headerCRC32]); err != nil {
+		return opts, err
+	}
+	if h["Content-Range"] != nil {
+		return opts, object.Errorf(object.Invalid, "a part of an object cannot be written")
+	}
+	opts.Metadata, err = metadata(h)
+	return opts, err
+}
+
+func parseCRC(values []string) (*uint32, error) {
+	if values == nil {
+		return nil, nil
+	}
+	crc, err := strconv.ParseUint(values[0], 16, 32)
+	if err != nil || len(values) != 1 || len(values[0]) != 8 {
+		return nil, object.Errorf(object.Invalid, "%s must be 8 hexadecimal digits, not %.40q", headerCRC32, values[0])
+	}
+	sum := uint32(crc)
+	return &sum, nil
+}
+
+// metadata reads the user's own headers. Header names have no case, so the keys
+// are made lower-case.
+func metadata(h http.Header) (map[string]string, error) {
+	var meta map[string]string
+	total := 0
+	for name, values := range h {
+		key, ok := strings.CutPrefix(name, headerMeta)
+		if !ok {
+			continue
+		}
+		key = strings.ToLower(key)
+		value := strings.Join(values, ", ")
+		if key == "" || !utf8.ValidString(value) {
+			return nil, object.Errorf(object.Invalid, "metadata header %q must have a name and a value in UTF-8", name)
+		}
+		if total += len(key) + len(value); total > maxMetadata {
+			return nil, object.Errorf(object.Invalid, "the metadata is larger than %d bytes", maxMetadata)
+		}
+		if meta == nil {
+			meta = map[string]string{}
+		}
+		meta[key] = value
+	}
+	return meta, nil
+}

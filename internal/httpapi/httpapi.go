@@ -1,0 +1,188 @@
+// Package httpapi is the native door of a node: HTTP/1.1 under /v1, health,
+// metrics, profiles and the description of itself. It parses, calls the node
+// once, and writes; it knows no disks and makes no decisions about data.
+//
+// A request passes, in this order: the bound on connections (Listener), the
+// table of routes (routes.go), authentication, the slots of its class, its
+// handler. The table is the only list of routes: the router, the OpenAPI document
+// and the tests of authentication are all made from it, so a new route cannot
+// escape them. A route is closed unless it says otherwise.
+//
+// Handlers work on an exchange, not on a http.ResponseWriter. The exchange keeps
+// the way from a file to the socket open (ReadFrom, and thereby sendfile), sends
+// the header as late as possible, so that damage found before the first byte is
+// an ordinary error, and cuts the connection when damage is found later.
+//
+// All methods of API may be called concurrently.
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"penstock.dev/penstock/internal/auth"
+	"penstock.dev/penstock/internal/node"
+	"penstock.dev/penstock/internal/object"
+)
+
+// Options configure the door. Node and Authority are needed.
+type Options struct {
+	Node      *node.Node
+	Authority *auth.Authority
+
+	// Loopback says that the listener is bound to a loopback address. Only then,
+	// and only while root is the only user, is a request without a token served.
+	Loopback bool
+	// Address is where the door listens, host:port: besides loopback names the
+	// only Host that a request without a token may have.
+	Address string
+
+	Version  string // of the program, for the description
+	Limits   Limits
+	Registry prometheus.Registerer // for the door's own metrics; nil means none are kept
+	Gatherer prometheus.Gatherer   // what /metrics shows
+	Logger   *slog.Logger          // nil means silence
+	Clock    func() time.Time      // nil means time.Now
+}
+
+// API serves the native door.
+type API struct {
+	node      *node.Node
+	authority *auth.Authority
+	loopback  bool
+	address   string
+	limits    Limits
+	log       *slog.Logger
+	logRate   *rate.Limiter
+	clock     func() time.Time
+	gatherer  prometheus.Gatherer
+	metrics   *metrics
+	router    router
+	document  []byte
+	exchanges sync.Pool
+	conns     atomic.Int64 // open connections of all listeners
+	ready     atomic.Bool
+	presence  presence
+}
+
+// New makes a door. It is not ready until SetReady.
+func New(o Options) (*API, error) {
+	if err := o.Limits.Validate(); err != nil {
+		return nil, err
+	}
+	a := &API{
+		node: o.Node, authority: o.Authority, loopback: o.Loopback, address: o.Address, limits: o.Limits,
+		log: o.Logger, logRate: rate.NewLimiter(1, 10), clock: o.Clock, gatherer: o.Gatherer,
+	}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if a.clock == nil {
+		a.clock = time.Now
+	}
+	if a.gatherer == nil {
+		a.gatherer = prometheus.NewRegistry()
+	}
+	a.presence.empty = make(chan struct{})
+	a.exchanges.New = func() any { return new(exchange) }
+	table := routes()
+	slots := map[class]*slots{dataClass: newSlots(o.Limits.Requests), controlClass: newSlots(o.Limits.ControlRequests)}
+	a.router = newRouter(table, slots)
+	a.metrics = newMetrics(table)
+	for class, name := range map[class]string{dataClass: "data", controlClass: "control"} {
+		a.metrics.watch("penstock_http_requests_in_flight", "Requests that take up a slot now.",
+			prometheus.Labels{"class": name}, func() float64 { return float64(slots[class].used.Load()) })
+	}
+	a.metrics.watch("penstock_http_connections", "Connections open now.", nil, func() float64 { return float64(a.conns.Load()) })
+	if err := a.metrics.register(o.Registry); err != nil {
+		return nil, err
+	}
+	var err error
+	a.document, err = document(table, o.Version)
+	return a, err
+}
+
+// SetReady makes /readyz answer 200, or 503 while the node starts or drains.
+func (a *API) SetReady(ready bool) { a.ready.Store(ready) }
+
+// ServeHTTP takes one request through the door.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := a.exchanges.Get().(*exchange)
+	x.begin(a, w, r)
+	defer a.finish(x)
+	if !a.presence.enter() {
+		x.fail(errStopping)
+		return
+	}
+	defer a.presence.leave()
+	if err := a.serve(x); err != nil {
+		x.fail(err)
+	}
+}
+
+func (a *API) serve(x *exchange) error {
+	rest, escaped := a.router.match(x)
+	if err := a.admit(x); err != nil {
+		return err
+	}
+	if x.route == nil {
+		return x.unrouted()
+	}
+	if !x.route.slots.take() {
+		a.metrics.refusedSlots.Inc()
+		return errSlots
+	}
+	defer x.route.slots.release()
+	if x.route.split != nil {
+		name, err := x.route.split(rest, escaped)
+		if err != nil {
+			return err
+		}
+		x.name = name
+	}
+	if err := x.route.handle(a, x); err != nil {
+		return err
+	}
+	x.sendHeader()
+	return nil
+}
+
+var (
+	errSlots    = object.Errorf(object.Busy, "too many requests are going on")
+	errStopping = object.Errorf(object.Busy, "the node is stopping")
+)
+
+// finish accounts for the exchange, whatever way it ended. A panic of a handler
+// ends here: answered if it still can be, counted and logged. ErrAbortHandler is
+// how an exchange cuts the connection, and goes on to net/http.
+func (a *API) finish(x *exchange) {
+	failure := recover()
+	abort := failure == http.ErrAbortHandler
+	if failure != nil && !abort {
+		a.metrics.panics.Inc()
+		a.log.Error("a request handler panicked", "route", x.routeName(), "panic", failure, "stack", stack())
+		if abort = x.sent; !abort {
+			x.fail(object.Errorf(object.Internal, "a request handler panicked"))
+		}
+	}
+	a.metrics.observe(x, a.clock().Sub(x.start), abort)
+	x.end()
+	a.exchanges.Put(x)
+	if abort {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// logError reports an error that ends at the door and is ours, not the client's.
+// A damaged object that many ask for must not fill the disk with its story.
+func (a *API) logError(x *exchange, err error) {
+	if a.logRate.Allow() {
+		a.log.Error("a request failed", "route", x.routeName(), "bucket", x.name.Bucket, "key", x.name.Key, "kind", object.KindOf(err).String(), "error", err)
+	}
+}

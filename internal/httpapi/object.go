@@ -1,0 +1,191 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+
+	"penstock.dev/penstock/internal/object"
+)
+
+// getObject sends an object, or a part of it.
+func (a *API) getObject(x *exchange) error {
+	if err := x.noQuery(); err != nil {
+		return err
+	}
+	reader, part, err := a.openObject(x)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	info := reader.Info()
+	if done, err := x.weigh(&info); done || err != nil {
+		return err
+	}
+	offset, length := reader.Bounds()
+	x.describe(&info)
+	x.measure(offset, length, info.Size, part)
+	if part {
+		x.status = http.StatusPartialContent
+	}
+	n, err := reader.WriteTo(x)
+	if err == nil && n != length {
+		err = object.Errorf(object.Corrupt, "%s gave %d bytes of %d", x.name, n, length)
+	}
+	return err
+}
+
+// openObject opens what the Range header asks for. Conditions go before ranges:
+// if they fail, or If-Range says that the client has another object, the range
+// does not matter, even when it lies outside.
+func (a *API) openObject(x *exchange) (reader object.Reader, part bool, err error) {
+	ctx, h := x.r.Context(), x.r.Header
+	var wanted object.Range
+	if values := h["Range"]; values != nil {
+		if len(values) != 1 {
+			return nil, false, object.Errorf(object.Invalid, "there are %d Range headers", len(values))
+		}
+		if wanted, part, err = parseRange(values[0]); err != nil {
+			return nil, false, err
+		}
+	}
+	reader, err = a.node.Open(ctx, x.name, wanted)
+	if !part || (err != nil && !isOutside(err)) {
+		return reader, false, err
+	}
+	if h["If-Range"] == nil && !conditional(h) {
+		return reader, true, err
+	}
+	var info object.Info
+	if err == nil {
+		info = reader.Info()
+	} else if info, err = a.node.Stat(ctx, x.name); err != nil {
+		return nil, false, err
+	}
+	if rangeApplies(h, info) && readVerdict(h, info) == proceed {
+		if reader == nil {
+			_, _, err = wanted.Resolve(info.Size)
+		}
+		if reader != nil || err != nil {
+			return reader, true, err
+		}
+		reader, err = a.node.Open(ctx, x.name, wanted) // it has grown meanwhile
+		return reader, true, err
+	}
+	if reader != nil {
+		reader.Close()
+	}
+	reader, err = a.node.Open(ctx, x.name, object.Range{})
+	return reader, false, err
+}
+
+func isOutside(err error) bool {
+	var outside *object.RangeError
+	return errors.As(err, &outside)
+}
+
+// weigh answers a read whose conditions do not let it go on.
+func (x *exchange) weigh(info *object.Info) (done bool, err error) {
+	if !conditional(x.r.Header) {
+		return false, nil
+	}
+	switch readVerdict(x.r.Header, *info) {
+	case notModified:
+		x.describe(info)
+		x.WriteHeader(http.StatusNotModified)
+		return true, nil
+	case failed:
+		return false, object.Errorf(object.Stale, "%s has ETag %s and was modified at %s", x.name, info.ETag, info.Modified.UTC().Format(http.TimeFormat))
+	}
+	return false, nil
+}
+
+// headObject describes an object.
+func (a *API) headObject(x *exchange) error {
+	if err := x.noQuery(); err != nil {
+		return err
+	}
+	info, err := a.node.Stat(x.r.Context(), x.name)
+	if err != nil {
+		return err
+	}
+	if done, err := x.weigh(&info); done || err != nil {
+		return err
+	}
+	x.describe(&info)
+	x.measure(0, info.Size, info.Size, false)
+	x.sendHeader()
+	return nil
+}
+
+// putObject stores the body, or a copy of another object.
+func (a *API) putObject(x *exchange) error {
+	if err := x.noQuery(); err != nil {
+		return err
+	}
+	opts, err := putOptions(x.r.Header)
+	if err != nil {
+		return err
+	}
+	if values := x.r.Header[headerCopySource]; values != nil {
+		return a.copyObject(x, values, opts)
+	}
+	if x.r.ContentLength > a.limits.Body {
+		return tooLarge(a.limits.Body)
+	}
+	opts.SizeHint = max(0, x.r.ContentLength)
+	info, err := a.node.Put(x.r.Context(), x.name, x.body(), opts)
+	x.bodyDone()
+	if err != nil {
+		if x.bodyErr != nil {
+			return x.bodyErr // the cause, whatever was made of it
+		}
+		return err
+	}
+	return x.respond(http.StatusOK, newObjectJSON(info))
+}
+
+func (a *API) copyObject(x *exchange, sources []string, opts object.PutOptions) error {
+	if len(sources) != 1 {
+		return object.Errorf(object.Invalid, "there are %d %s headers", len(sources), headerCopySource)
+	}
+	if x.r.ContentLength != 0 || opts.CRC32 != nil {
+		return object.Errorf(object.Invalid, "a copy takes neither a body nor %s", headerCRC32)
+	}
+	source, err := parseCopySource(sources[0])
+	if err != nil {
+		return err
+	}
+	info, err := a.node.Copy(x.r.Context(), x.name, source, opts)
+	if err != nil {
+		return err
+	}
+	return x.respond(http.StatusOK, newObjectJSON(info))
+}
+
+func (a *API) deleteObject(x *exchange) error {
+	if err := x.noQuery(); err != nil {
+		return err
+	}
+	cond, err := writeCondition(x.r.Header)
+	if err != nil {
+		return err
+	}
+	if err := a.node.Delete(x.r.Context(), x.name, cond); err != nil {
+		return err
+	}
+	x.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// noQuery refuses parameters where there are none. Ignoring one would mean to
+// answer a question that was not asked, such as the whole of an archive instead of
+// one member of it.
+func (x *exchange) noQuery() error {
+	if x.r.URL.RawQuery == "" {
+		return nil
+	}
+	if x.r.URL.Query().Has("member") {
+		return object.Errorf(object.Invalid, "this version of Penstock cannot read members of archives")
+	}
+	return object.Errorf(object.Invalid, "this request takes no parameters, not %.80q", x.r.URL.RawQuery)
+}

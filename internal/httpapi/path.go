@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"penstock.dev/penstock/internal/object"
+)
+
+// rawPath returns the path as the client wrote it, and whether it is escaped.
+//
+// Names are exact: `a%2Fb`, `//` and `..` mean themselves, so a path is split
+// where the client wrote slashes, and only then unescaped. net/url leaves RawPath
+// empty exactly when escaping Path again gives what the client sent; then each
+// slash in Path was a slash on the wire, and Path can be split as it is, which
+// saves the hot path the work of unescaping.
+func rawPath(r *http.Request) (path string, escaped bool) {
+	if r.URL.RawPath != "" {
+		return r.URL.RawPath, true
+	}
+	return r.URL.Path, false
+}
+
+// splitName takes "bucket/key" apart as it stands in a path. The key is valid if
+// err is nil; bucket names are judged further down, where there is one sentence
+// for each thing that can be wrong with them.
+func splitName(path string, escaped bool) (object.Name, error) {
+	bucket, key, _ := strings.Cut(path, "/")
+	name := object.Name{Bucket: bucket, Key: key}
+	if escaped {
+		var err error
+		if name.Bucket, err = unescape(bucket); err != nil {
+			return object.Name{}, err
+		}
+		if name.Key, err = unescape(key); err != nil {
+			return object.Name{}, err
+		}
+	}
+	return name, name.Validate()
+}
+
+// splitBucket is splitName for a path that names a bucket only.
+func splitBucket(path string, escaped bool) (object.Name, error) {
+	bucket := path
+	if escaped {
+		var err error
+		if bucket, err = unescape(path); err != nil {
+			return object.Name{}, err
+		}
+	}
+	return object.Name{Bucket: bucket}, object.ValidateBucket(bucket)
+}
+
+func unescape(s string) (string, error) {
+	out, err := url.PathUnescape(s)
+	if err != nil {
+		return "", object.Errorf(object.Invalid, "the path is badly escaped: %v", err)
+	}
+	return out, nil
+}
+
+// parseCopySource reads "/bucket/escaped-key", the value of the copy header. It
+// is a path like that of a request, and is treated alike.
+func parseCopySource(value string) (object.Name, error) {
+	path, ok := strings.CutPrefix(value, "/")
+	if !ok {
+		return object.Name{}, object.Errorf(object.Invalid, "%s must be /BUCKET/ESCAPED-KEY, not %q", headerCopySource, value)
+	}
+	return splitName(path, true)
+}

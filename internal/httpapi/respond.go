@@ -1,0 +1,184 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"syscall"
+
+	"penstock.dev/penstock/internal/object"
+)
+
+// answer is what a kind of error looks like in HTTP.
+type answer struct {
+	status int
+	retry  string // Retry-After, in seconds
+	ours   bool   // nobody below has logged it
+}
+
+// answers is the one table from kinds to statuses. What depends on more than the
+// kind is a statusError.
+var answers = map[object.Kind]answer{
+	object.Internal:    {status: http.StatusInternalServerError, ours: true},
+	object.NotFound:    {status: http.StatusNotFound},
+	object.Exists:      {status: http.StatusConflict},
+	object.Stale:       {status: http.StatusPreconditionFailed},
+	object.Denied:      {status: http.StatusForbidden},
+	object.Invalid:     {status: http.StatusBadRequest},
+	object.Busy:        {status: http.StatusServiceUnavailable, retry: "1"},
+	object.Corrupt:     {status: http.StatusInternalServerError},
+	object.Unavailable: {status: http.StatusServiceUnavailable, retry: "5"},
+	object.Canceled:    {status: 499},
+}
+
+// statusError is an error with a status of its own.
+type statusError struct {
+	status int
+	err    error
+	allow  string // Allow
+	size   int64  // Content-Range of a 416
+	login  bool   // WWW-Authenticate
+	close  bool   // the connection cannot go on
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+
+func tooLarge(limit int64) error {
+	return &statusError{
+		status: http.StatusRequestEntityTooLarge, close: true,
+		err: object.Errorf(object.Invalid, "the body is larger than the limit of %d bytes", limit),
+	}
+}
+
+// withStatus turns an error into one that knows its status.
+func (x *exchange) withStatus(err error) *statusError {
+	var own *statusError
+	if errors.As(err, &own) {
+		return own
+	}
+	var outside *object.RangeError
+	if errors.As(err, &outside) {
+		return &statusError{status: http.StatusRequestedRangeNotSatisfiable, size: outside.Size, err: err}
+	}
+	kind := object.KindOf(err)
+	status := answers[kind].status
+	if kind == object.Exists && x.r.Header["If-None-Match"] != nil {
+		status = http.StatusPreconditionFailed
+	}
+	return &statusError{status: status, err: err}
+}
+
+type errorBody struct {
+	Error errorDetail `json:"error"`
+}
+
+type errorDetail struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// fail answers with an error, or cuts the connection if an answer is under way.
+func (x *exchange) fail(err error) {
+	if x.sent {
+		x.cut(err)
+	}
+	e := x.withStatus(err)
+	kind := object.KindOf(err)
+	how := answers[kind]
+	message := err.Error()
+	if how.ours {
+		x.api.logError(x, err)
+	}
+	if kind == object.Internal {
+		message = "internal error; the node's log says more" // it may name files, which are not the client's business
+	}
+	h := x.Header()
+	clear(h)                                        // nothing of an answer that was being prepared
+	h["X-Penstock-Error"] = []string{kind.String()} // HEAD has no body to say it in
+	if how.retry != "" {
+		h["Retry-After"] = []string{how.retry}
+	}
+	if e.allow != "" {
+		h["Allow"] = []string{e.allow}
+	}
+	if e.login {
+		h["Www-Authenticate"] = []string{`Bearer realm="penstock"`}
+	}
+	if e.status == http.StatusRequestedRangeNotSatisfiable {
+		h["Content-Range"] = []string{"bytes */" + strconv.FormatInt(e.size, 10)}
+	}
+	if e.close || x.bodyWaits() {
+		h["Connection"] = []string{"close"}
+	}
+	x.status = e.status
+	x.writeJSON(errorBody{errorDetail{kind.String(), message}})
+}
+
+// bodyWaits reports whether more of the body is still to come than it is sensible
+// to take in only to keep the connection: net/http would wait for it before it
+// answers.
+func (x *exchange) bodyWaits() bool {
+	return !x.drained && (x.r.ContentLength < 0 || x.r.ContentLength-x.received > maxSmallBody)
+}
+
+// respond answers with JSON.
+func (x *exchange) respond(status int, v any) error {
+	x.status = status
+	return x.writeJSON(v)
+}
+
+func (x *exchange) writeJSON(v any) error {
+	body, err := marshal(v)
+	if err != nil {
+		return err
+	}
+	h := x.Header()
+	h["Content-Type"] = jsonType
+	h["X-Content-Type-Options"] = noSniff
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	_, err = x.Write(body)
+	return ignoreGone(err)
+}
+
+// ignoreGone drops the error of writing to a client that left: nobody is there
+// to be told.
+func ignoreGone(err error) error {
+	if err != nil && clientGone(err) {
+		return nil
+	}
+	return err
+}
+
+var (
+	jsonType   = []string{"application/json"}
+	noSniff    = []string{"nosniff"}
+	sandbox    = []string{"sandbox"}
+	byteRanges = []string{"bytes"}
+	plainBytes = []string{"application/octet-stream"}
+	plainText  = []string{"text/plain; charset=utf-8"}
+)
+
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // keys stay readable; the answer is never HTML
+	err := e.Encode(v)
+	return b.Bytes(), err
+}
+
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// clientGone reports whether an error is of the connection and not of ours.
+// sendfile reports what is wrong with the file as an error of the connection.
+func clientGone(err error) bool {
+	if errors.Is(err, syscall.EIO) {
+		return false
+	}
+	var op *net.OpError
+	return errors.As(err, &op) || errors.Is(err, net.ErrClosed) || object.Is(err, object.Canceled)
+}

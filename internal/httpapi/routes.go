@@ -1,0 +1,149 @@
+package httpapi
+
+import "net/http"
+
+// routes is the table: every operation of the door, who may use it, and what it
+// is. It is the only list of them. The router tries the patterns in this order.
+func routes() []*route {
+	return []*route{
+		{method: http.MethodGet, pattern: "/v1/objects/{bucket}/{key}", name: "getObject", handle: (*API).getObject, doc: doc{
+			summary: "Read an object, or one range of it",
+			detail:  "The answer to several ranges is the whole object. If damage is found after the header was sent, the connection is cut.",
+			params:  join(rangeParams, readConditions),
+			replies: []reply{
+				{status: 200, about: "The object.", content: "application/octet-stream", headers: objectHeaders},
+				{status: 206, about: "The range.", content: "application/octet-stream", headers: objectHeaders},
+				{status: 304, about: "The client has it already."},
+				{status: 412, about: "A condition does not hold.", content: jsonContent, of: errorBody{}},
+				{status: 416, about: "The range lies outside the object; Content-Range has its size.", content: jsonContent, of: errorBody{}},
+			},
+		}},
+		{method: http.MethodHead, pattern: "/v1/objects/{bucket}/{key}", name: "headObject", handle: (*API).headObject, doc: doc{
+			summary: "Describe an object", params: readConditions,
+			replies: []reply{{status: 200, about: "Its headers.", headers: objectHeaders}, {status: 304, about: "The client knows it already."}},
+		}},
+		{method: http.MethodPut, pattern: "/v1/objects/{bucket}/{key}", name: "putObject", handle: (*API).putObject, doc: doc{
+			summary: "Store an object, or a copy of one",
+			detail:  "It is durable, and visible, when the answer comes; until then nothing is.",
+			params: join(writeConditions, []param{
+				{in: "header", name: headerCRC32, about: "CRC-32 (IEEE) of the body, 8 hexadecimal digits. If the body has another, nothing is stored."},
+				{in: "header", name: "Content-Type", about: "Kept with the object."},
+				{in: "header", name: headerMeta + "*", about: "Metadata of the user's own, at most 8 KiB in all, by name in lower case."},
+				{in: "header", name: headerCopySource, about: "/BUCKET/ESCAPED-KEY of an object to copy; then there is no body. Content type and metadata are those of the original unless given."},
+			}),
+			body: &content{kind: "application/octet-stream", about: "The object."},
+			replies: []reply{
+				{status: 200, about: "Stored.", content: jsonContent, of: objectJSON{}},
+				{status: 412, about: "A condition does not hold.", content: jsonContent, of: errorBody{}},
+				{status: 413, about: "The body is too large.", content: jsonContent, of: errorBody{}},
+			},
+		}},
+		{method: http.MethodDelete, pattern: "/v1/objects/{bucket}/{key}", name: "deleteObject", handle: (*API).deleteObject, doc: doc{
+			summary: "Delete an object", params: writeConditions,
+			replies: []reply{{status: 204, about: "Deleted, durably."}, {status: 412, about: "A condition does not hold.", content: jsonContent, of: errorBody{}}},
+		}},
+		{method: http.MethodGet, pattern: "/v1/objects/{bucket}", name: "listObjects", handle: (*API).listObjects, doc: doc{
+			summary: "List a page of a bucket, in the byte order of keys",
+			detail:  "A page may hold less than was asked for; \"truncated\" says whether there is more, and \"next\" what to pass as after. \"incomplete\" says that a disk could not be asked.",
+			params: []param{
+				{in: "query", name: "prefix", about: "Only keys that begin with it."},
+				{in: "query", name: "delimiter", about: "Fold keys that share everything up to its first occurrence after the prefix into one of \"prefixes\"."},
+				{in: "query", name: "after", about: "Only what comes after this key or folded prefix."},
+				{in: "query", name: "limit", about: "Entries and prefixes together, 1 to 10000; 1000 if not given.", integer: true},
+			},
+			replies: []reply{{status: 200, about: "The page.", content: jsonContent, of: pageJSON{}}},
+		}},
+
+		{method: http.MethodGet, pattern: "/v1/buckets", name: "listBuckets", class: controlClass, handle: (*API).listBuckets, doc: doc{
+			summary: "List all buckets", replies: []reply{{status: 200, about: "The buckets, by name.", content: jsonContent, of: bucketsJSON{}}},
+		}},
+		{method: http.MethodGet, pattern: "/v1/buckets/{bucket}", name: "getBucket", class: controlClass, handle: (*API).getBucket, doc: doc{
+			summary: "Describe a bucket", replies: []reply{{status: 200, about: "Its properties and use.", content: jsonContent, of: bucketJSON{}}},
+		}},
+		{method: http.MethodPut, pattern: "/v1/buckets/{bucket}", name: "createBucket", class: controlClass, handle: (*API).putBucket, doc: doc{
+			summary: "Make a bucket", body: &content{kind: jsonContent, about: propertiesAbout, of: propertiesJSON{}},
+			replies: []reply{{status: 201, about: "Made.", content: jsonContent, of: bucketJSON{}}, {status: 409, about: "It exists already.", content: jsonContent, of: errorBody{}}},
+		}},
+		{method: http.MethodPatch, pattern: "/v1/buckets/{bucket}", name: "setBucket", class: controlClass, handle: (*API).patchBucket, doc: doc{
+			summary: "Change properties of a bucket", detail: "What is named is set, null sets back, what is not named stays.",
+			body:    &content{kind: jsonContent, about: propertiesAbout, of: propertiesJSON{}},
+			replies: []reply{{status: 200, about: "Changed.", content: jsonContent, of: bucketJSON{}}},
+		}},
+		{method: http.MethodDelete, pattern: "/v1/buckets/{bucket}", name: "deleteBucket", class: controlClass, handle: (*API).deleteBucket, doc: doc{
+			summary: "Delete an empty bucket",
+			replies: []reply{{status: 204, about: "Deleted."}, {status: 409, about: "It is not empty.", content: jsonContent, of: errorBody{}}},
+		}},
+
+		{method: http.MethodGet, pattern: "/v1/map", name: "getMap", class: controlClass, handle: (*API).getMap, doc: doc{
+			summary: "The cluster's nodes", replies: []reply{{status: 200, about: "The map.", content: jsonContent, of: mapJSON{}}},
+		}},
+		{method: http.MethodGet, pattern: "/v1/disks", name: "getDisks", class: controlClass, handle: (*API).getDisks, doc: doc{
+			summary: "This node's disks", replies: []reply{{status: 200, about: "Their state.", content: jsonContent, of: disksJSON{}}},
+		}},
+		{method: http.MethodPost, pattern: "/v1/scrub", name: "scrub", class: controlClass, access: forRoot, handle: (*API).scrub, doc: doc{
+			summary: "Read and check everything that is stored on this node",
+			detail:  "The answer is a stream of lines, each a JSON object with one of progress, finding, report and error. The last one is a report or an error; without it the scrub did not end. It stops when the client leaves.",
+			replies: []reply{{status: 200, about: "The lines.", content: "application/x-ndjson", of: scrubJSON{}}},
+		}},
+		{method: http.MethodGet, pattern: "/v1/openapi.json", name: "openapi", class: controlClass, handle: (*API).openapi, doc: doc{
+			summary: "This description", replies: []reply{{status: 200, about: "OpenAPI 3.1.", content: jsonContent}},
+		}},
+
+		{method: http.MethodGet, pattern: "/healthz", name: "healthz", class: controlClass, access: forAll, handle: (*API).healthy, doc: doc{
+			summary: "Whether the process answers", replies: []reply{{status: 200, about: "It does.", content: "text/plain"}},
+		}},
+		{method: http.MethodGet, pattern: "/readyz", name: "readyz", class: controlClass, access: forAll, handle: (*API).readiness, doc: doc{
+			summary: "Whether the node should be sent requests", replies: []reply{
+				{status: 200, about: "It should.", content: "text/plain"},
+				{status: 503, about: "It is starting or stopping.", content: jsonContent, of: errorBody{}},
+			},
+		}},
+		{method: http.MethodGet, pattern: "/metrics", name: "metrics", class: controlClass, handle: (*API).showMetrics, doc: doc{
+			summary: "Metrics for Prometheus", replies: []reply{{status: 200, about: "In its text format.", content: "text/plain"}},
+		}},
+		{method: http.MethodGet, pattern: "/debug/pprof/*", name: "pprof", class: controlClass, access: forRoot, handle: (*API).profile, doc: doc{
+			summary: "Profiles of the process, for go tool pprof", replies: []reply{{status: 200, about: "The profile.", content: "application/octet-stream"}},
+		}},
+		{method: http.MethodGet, pattern: "/", name: "home", class: controlClass, handle: (*API).home, doc: doc{
+			summary: "Which node this is", replies: []reply{{status: 200, about: "A few words.", content: "text/plain"}},
+		}},
+	}
+}
+
+const (
+	jsonContent     = "application/json"
+	propertiesAbout = "quota in bytes (0 for none), verify (\"always\" or \"\"). May be empty."
+)
+
+var (
+	rangeParams = []param{
+		{in: "header", name: "Range", about: "bytes=FIRST-LAST, bytes=FIRST- or bytes=-LENGTH."},
+		{in: "header", name: "If-Range", about: "An ETag or a date: unless it fits, Range is ignored."},
+	}
+	readConditions = []param{
+		{in: "header", name: "If-Match", about: "ETags of which the object's must be one, or *."},
+		{in: "header", name: "If-None-Match", about: "ETags of which the object's must be none, or *."},
+		{in: "header", name: "If-Modified-Since", about: "Used without If-None-Match."},
+		{in: "header", name: "If-Unmodified-Since", about: "Used without If-Match."},
+	}
+	writeConditions = []param{
+		{in: "header", name: "If-Match", about: "The current ETag, or * for any object. Checked together with the write."},
+		{in: "header", name: "If-None-Match", about: "* if there must be no object, or an ETag it must not have. Checked together with the write."},
+	}
+	objectHeaders = []param{
+		{name: "ETag", about: "Changes whenever the content does."},
+		{name: "Last-Modified", about: "When it was written."},
+		{name: headerVersion, about: "Orders the writes of an object: map.counter."},
+		{name: headerCRC32, about: "CRC-32 (IEEE) of the whole object, 8 hexadecimal digits."},
+		{name: headerMeta + "*", about: "The user's metadata."},
+		{name: "Content-Range", about: "Which bytes of how many a part is."},
+	}
+)
+
+func join(lists ...[]param) []param {
+	var all []param
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
