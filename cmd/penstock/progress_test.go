@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out)
+	p.update(1, 2, "")
+	if out.Len() != 0 {
+		t.Errorf("short work says %q", out.String())
+	}
+	p.start = p.start.Add(-20 * time.Second)
+	p.last = p.start
+	p.update(50<<20, 100<<20, "no damage")
+	p.update(51<<20, 100<<20, "no damage") // too soon
+	p.clear()
+	const want = " 50%  50MiB of 100MiB  2.5MiB/s  20s left  no damage\n"
+	if out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+func TestProgressOnTerminal(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out)
+	p.terminal, p.every = true, 0
+	p.update(1, 2, "")
+	p.clear()
+	p.clear()
+	if got := out.String(); !strings.HasPrefix(got, "\r\x1b[K[============            ]  50%") || !strings.HasSuffix(got, "\r\x1b[K") || strings.Contains(got, "\n") {
+		t.Errorf("%q", got)
+	}
+	for _, tt := range []struct{ done, total int64 }{{0, 0}, {5, 0}, {-1, 10}, {20, 10}, {1 << 62, 1<<63 - 1}} {
+		if got := bar(tt.done, tt.total); len(got) != 26 {
+			t.Errorf("%d of %d is drawn %q", tt.done, tt.total, got)
+		}
+	}
+}

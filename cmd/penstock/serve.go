@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"penstock.dev/penstock/internal/object"
+	"penstock.dev/penstock/internal/server"
+)
+
+func (p *program) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node",
+		Long: `Run a node until SIGTERM or SIGINT: it then lets requests finish and exits with 0.
+A second signal ends it at once.
+
+The root user's keys come from PENSTOCK_ACCESS_KEY, PENSTOCK_SECRET_KEY and
+PENSTOCK_TOKEN. What is missing there is made at the first start, kept in the data
+directories and shown once. To listen beyond loopback a token must exist.`,
+		Args: wants(0, 0),
+	}
+	var opts server.Options
+	data := dataFlags(cmd)
+	durability := choice{value: "strict", allowed: []string{"strict", "relaxed"}}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.Listen, "listen", defaultListen, "`ADDRESS` to listen at, host:port")
+	flags.StringVar(&opts.Name, "name", "", "what to call the node: `NAME` (default the host's name)")
+	flags.StringVar(&opts.TLSCert, "tls-cert", "", "PEM `FILE` of the certificate; turns TLS on")
+	flags.StringVar(&opts.TLSKey, "tls-key", "", "PEM `FILE` of the certificate's key")
+	flags.Var(&durability, "durability", "strict: a write is acknowledged when it is durable; relaxed: before, for caches: a crash loses the last ones")
+	flags.StringArrayVar(&opts.Forget, "forget-disk", nil, "`ID` of a disk that will never come back, so that what only it held is lost and not unavailable; may be repeated")
+	limitFlags(cmd, &opts)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		for _, dir := range data.all() {
+			opts.Data = append(opts.Data, server.Data{Dir: dir.path, Kind: dir.kind, Quota: dir.quota})
+		}
+		opts.Relaxed = durability.value == "relaxed"
+		p.rootKeys(&opts)
+		opts.Version = readVersion().Version
+		opts.Logger = slog.New(slog.NewTextHandler(p.err, nil))
+		opts.Ready = func(s server.Started) { announce(p.out, s) }
+		if err := opts.Validate(); err != nil {
+			return &usageError{err}
+		}
+		if l := opts.Limits; min(l.Requests, l.Connections) < 0 || min(l.HeaderTimeout, l.IdleTimeout, l.Pace, opts.Drain) < 0 {
+			return usagef("a limit or time is negative")
+		}
+		return serve(cmd.Context(), opts)
+	}
+	return cmd
+}
+
+// serve runs a node until the context ends. A start that is broken off is a stop
+// like any other.
+func serve(ctx context.Context, opts server.Options) error {
+	node, err := server.New(ctx, opts)
+	if err == nil {
+		err = node.Run(ctx)
+	}
+	if ctx.Err() != nil && object.Is(err, object.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// limitFlags adds the flags for what clients may make the node spend.
+func limitFlags(cmd *cobra.Command, opts *server.Options) {
+	flags, limits := cmd.Flags(), &opts.Limits
+	flags.IntVar(&limits.Requests, "max-requests", 1024, "`N` data requests at once; one more is answered 503")
+	flags.IntVar(&limits.Connections, "max-connections", 4096, "`N` connections at once; one more is answered 503 and closed")
+	limits.Body = 1 << 40
+	flags.Var((*size)(&limits.Body), "max-body", "largest body of a request")
+	flags.DurationVar(&limits.HeaderTimeout, "header-timeout", 0, "`TIME` for the header of a request to arrive (default 10s)")
+	flags.DurationVar(&limits.IdleTimeout, "idle-timeout", 0, "`TIME` a connection may be idle (default 2m)")
+	flags.DurationVar(&limits.Pace, "pace", 0, "`TIME` a client may take for each MiB, in either direction (default 1m)")
+	flags.DurationVar(&opts.Drain, "drain", 0, "`TIME` requests may go on after a signal (default 30s)")
+	flags.Var((*size)(&opts.PackSize), "pack-size", "size of a pack; 0 chooses by the size of the disk")
+}
+
+// rootKeys takes the root user's keys from the environment, the only place for
+// them: command lines can be seen by everybody, and files are read by many.
+func (p *program) rootKeys(opts *server.Options) {
+	opts.Root.AccessKey, _ = p.env("PENSTOCK_ACCESS_KEY")
+	setFromEnv(p, &opts.Root.SecretKey, "PENSTOCK_SECRET_KEY")
+	setFromEnv(p, &opts.Root.Token, "PENSTOCK_TOKEN")
+}
+
+func setFromEnv[S ~string](p *program, to *S, name string) {
+	text, _ := p.env(name)
+	*to = S(text)
+}
+
+// announce says that the node is ready, and shows the keys that were made at this
+// start.
+func announce(out io.Writer, s server.Started) {
+	fresh := s.Fresh
+	if fresh.AccessKey != "" || fresh.Token != "" {
+		fmt.Fprintln(out, "These keys of the root user were made now; they are kept in the data directory and not shown again:")
+	}
+	if fresh.AccessKey != "" {
+		fmt.Fprintf(out, "  PENSTOCK_ACCESS_KEY=%s\n  PENSTOCK_SECRET_KEY=%s\n", fresh.AccessKey, fresh.SecretKey.Reveal())
+	}
+	if fresh.Token != "" {
+		fmt.Fprintf(out, "  PENSTOCK_TOKEN=%s\n", fresh.Token.Reveal())
+	}
+	fmt.Fprintf(out, "penstock %s ready at %s\n", s.Name, s.URL)
+}
