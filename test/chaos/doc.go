@@ -1,0 +1,31 @@
+// Package chaos holds tests that break a real node on purpose and then ask it for
+// everything it has acknowledged. They need Linux, and root for what mounts file
+// systems; elsewhere those tests skip and say so.
+//
+//	TestKill         kill -9 at random moments
+//	TestPowerCut     a file system that stops at once and forgets what was not synced (ext4, xfs)
+//	TestRot          damaged bytes in the files of a data directory; TestRotLive under a node that runs
+//	TestFull         no space, no inodes; TestReadOnly a drive that turned read-only
+//	TestSimulate     all of it on a store in this process and a drive in memory (package fault)
+//	TestSimulateRot  TestRot there
+//
+// Every test prints its seed. The rules are the same in all of them: what was
+// acknowledged is there, with the right bytes; what was not is there or not, but
+// whole; what is listed is what can be read; nothing is left over.
+//
+// The environment says how much to do; without it the tests are short enough for
+// each change:
+//
+//	PENSTOCK_CHAOS_SEED    seed, a new one each time if not given
+//	PENSTOCK_CHAOS_KILLS   number of kills (100)
+//	PENSTOCK_CHAOS_CUTS    number of power cuts on each file system (10)
+//	PENSTOCK_CHAOS_FAULTS  number of damaged places (300)
+//	PENSTOCK_CHAOS_RUNS    number of simulated drives, each with five disasters (60)
+//	PENSTOCK_CHAOS_RACE    if not empty, the node is built with the race detector
+//	PENSTOCK_CHAOS_DIR     where images and data directories lie (the system's temporary directory)
+//
+// found.md lists the bugs they have found, and what they accept.
+//
+// What an interrupted run has left (mounts, loop devices, nodes, directories) is
+// removed when the next one begins.
+package chaos
