@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# The long versions of the failure tests, by hand: hours, as root. Each is
+# repeatable by the seed it prints; test/chaos/doc.go describes the settings.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PENSTOCK_CRASHES=5000 go test -count=1 -timeout 24h -run 'Cut|Crash' ./internal/store
+PENSTOCK_CHAOS_RUNS=20000 PENSTOCK_CHAOS_KILLS=10000 PENSTOCK_CHAOS_CUTS=250 PENSTOCK_CHAOS_FAULTS=100000 \
+  go test -count=1 -timeout 24h -v ./test/chaos
