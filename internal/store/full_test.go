@@ -71,7 +71,7 @@ func fullDisk(t *testing.T, limit string, size int, restart bool) {
 	must(t, err)
 	n := fill(t, s, "k", size)
 	t.Logf("%d objects of %d bytes", n, size)
-	if limit != "files" && n*max(size, 1024) < room/2 {
+	if limit != "files" && n*max(size, 1024) < room/6 {
 		t.Errorf("only %d objects of %d bytes in %d", n, size, room)
 	}
 	allThere(t, s, "k", 0, n, size)

@@ -45,6 +45,7 @@ const (
 func openRoster(drives []*drive, forget []string) (*roster, []string, error) {
 	r := &roster{drives: drives}
 	var fresh []*drive
+	var unread error // a roster that may hold more could not be read
 	seen := make(map[string]uint64)
 	generations := make(map[*drive]uint64)
 	for _, d := range drives {
@@ -59,6 +60,9 @@ func openRoster(drives []*drive, forget []string) (*roster, []string, error) {
 		}
 		if object.Is(err, object.Invalid) {
 			return nil, nil, object.Errorf(object.Invalid, "%s: %w", d.name, err)
+		}
+		if object.Is(err, object.Unavailable) {
+			unread = err
 		}
 		if err != nil {
 			d.store.log.Warn("a disk's roster is unusable and will be written anew", "disk", d.name, "error", err)
@@ -90,7 +94,11 @@ func openRoster(drives []*drive, forget []string) (*roster, []string, error) {
 	if len(absent) > 0 && len(fresh) > 0 {
 		return nil, nil, object.Errorf(object.Invalid, "%s is empty while disk %s is absent: is its drive not mounted? If that disk is gone for good, forget it (--forget-disk %s)", fresh[0].name, absent[0], absent[0])
 	}
-	return r, absent, r.refuseForgotten(fresh)
+	err := r.refuseForgotten(fresh)
+	if err != nil && unread != nil {
+		err = object.Errorf(object.Unavailable, "a roster cannot be read: %w", unread)
+	}
+	return r, absent, err
 }
 
 // settle brings the members up to date and returns those that are absent.
