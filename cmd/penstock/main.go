@@ -13,10 +13,17 @@ import (
 )
 
 func main() {
-	// The first signal ends the context, and with it the command in good order.
-	// After it the second one has its default effect: the process ends at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop)
+	// The first signal ends the context, and with it the command in good order. The
+	// second one has its default effect, the process ends at once: so it is before
+	// anybody can see that the first one was heeded.
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		<-signals
+		signal.Stop(signals)
+		cancel()
+	}()
 	p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv}
 	os.Exit(p.run(ctx, os.Args[1:]))
 }
