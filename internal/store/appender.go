@@ -198,6 +198,7 @@ func (a *appender) room(group []*change) ([]*change, error) {
 		}
 		a.writer = w
 		d.uncut.Store(false) // the new pack's head says where the one before ends
+		d.blobs.decided()
 		d.apply.Lock()
 		d.tally.pack(w.ID()).End = w.End()
 		d.tally.pack(w.ID()).After = a.previous
@@ -257,6 +258,9 @@ func (a *appender) seal(w *pack.Writer) {
 			d.store.log.Warn("a pack could not be sealed", "disk", d.name, "pack", w.ID(), "error", err, "cut", cut)
 		}
 		d.sealed(w.ID(), false, err == nil)
+		if object.Is(err, object.Corrupt) {
+			d.damagedPack(w.ID())
+		}
 	})
 }
 
@@ -272,15 +276,20 @@ func (a *appender) sealOpen() error {
 			}
 		}
 		d.apply.Unlock()
+		var errs []error
 		for id, end := range open {
 			w, err := pack.Resume(d.fs, d.packOptions(id), end)
-			if err != nil {
-				return err
+			switch {
+			case err == nil:
+				d.files.forget(id)
+				a.seal(w)
+			case object.Is(err, object.Invalid): // it has lost its end
+				d.damagedPack(id)
+			default:
+				errs = append(errs, err)
 			}
-			d.files.forget(id)
-			a.seal(w)
 		}
-		return nil
+		return errors.Join(errs...)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"sync"
@@ -25,8 +26,9 @@ type blobs struct {
 	drive   *drive
 	checked checked
 
-	mu      sync.Mutex
-	writing map[uint64]bool // being written, or written and not yet in the index
+	mu       sync.Mutex
+	writing  map[uint64]bool // being written, or written and not yet in the index
+	doubtful []uint64        // of these, the ones whose record failed but may be found at the next start
 }
 
 func (b *blobs) init(d *drive) {
@@ -54,11 +56,13 @@ func (b *blobs) write(ctx context.Context, first []byte, r io.Reader, hint int64
 	file, err := b.drive.fs.Create(blobName(draft.id))
 	if err != nil {
 		b.done(draft.id)
-		return nil, object.Errorf(object.Unavailable, "disk %s: %w", b.drive.name, err)
+		return nil, b.drive.refuse(err)
 	}
 	err = draft.fill(ctx, file, first, r, hint, b.drive)
 	if err == nil {
-		err = unavailable(b.drive, syncBoth(file, b.drive.fs, draft.id, b.drive.store.opts.Relaxed))
+		if err = syncBoth(file, b.drive.fs, draft.id, b.drive.store.opts.Relaxed); err != nil {
+			err = b.drive.refuse(err)
+		}
 	}
 	if cerr := file.Close(); err == nil {
 		err = unavailable(b.drive, cerr)
@@ -96,11 +100,11 @@ func unavailable(d *drive, err error) error {
 func (b *blobDraft) fill(ctx context.Context, file disk.File, first []byte, r io.Reader, hint int64, d *drive) error {
 	if hint > 0 && hint <= MaxObject {
 		if err := file.Allocate(hint); err != nil {
-			return object.Errorf(object.Unavailable, "no room for %d bytes: %w", hint, err)
+			return d.refuse(fmt.Errorf("no room for %d bytes: %w", hint, err))
 		}
 		// Looked at again with the room taken: others may have taken theirs meanwhile.
 		if err := d.space(0); err != nil {
-			return err
+			return d.refuse(err)
 		}
 	}
 	pool := &d.store.buffers
@@ -123,11 +127,11 @@ func (b *blobDraft) fill(ctx context.Context, file disk.File, first []byte, r io
 			return object.Errorf(object.Invalid, "object is larger than %d bytes", int64(MaxObject))
 		}
 		if _, err := file.WriteAt(buf[:n], b.size); err != nil {
-			return object.Errorf(object.Unavailable, "%w", err)
+			return d.refuse(err)
 		}
 		if b.size+int64(n) > hint {
 			if err := d.space(0); err != nil {
-				return err
+				return d.refuse(err)
 			}
 		}
 		// The drive works while the next piece arrives.
@@ -142,10 +146,17 @@ func (b *blobDraft) fill(ctx context.Context, file disk.File, first []byte, r io
 	}
 	if hint > 0 && hint != b.size {
 		if err := file.Truncate(b.size); err != nil {
-			return object.Errorf(object.Unavailable, "%w", err)
+			return d.refuse(err)
 		}
 	}
 	return nil
+}
+
+// refuse notes that the disk did not take a write, so that others are preferred
+// and a full one is compacted, and returns what the writer is told.
+func (d *drive) refuse(err error) error {
+	d.wrote(err)
+	return unavailable(d, err)
 }
 
 // readFull fills buf from rest, then from r; io.EOF comes with the last bytes.
@@ -193,6 +204,25 @@ func (b *blobs) done(id uint64) {
 func (b *blobs) discard(draft *blobDraft) {
 	b.remove([]uint64{draft.id})
 	b.done(draft.id)
+}
+
+// doubt keeps a blob of which it is uncertain whether it got into the log.
+func (b *blobs) doubt(draft *blobDraft) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.doubtful = append(b.doubtful, draft.id)
+}
+
+// decided removes the doubtful blobs: their records will not be found any more.
+func (b *blobs) decided() {
+	b.mu.Lock()
+	ids := b.doubtful
+	b.doubtful = nil
+	b.mu.Unlock()
+	b.remove(ids)
+	for _, id := range ids {
+		b.done(id)
+	}
 }
 
 // remove deletes files. One that cannot be deleted now is swept later.

@@ -169,7 +169,7 @@ func (c *compaction) empty(id uint64) error {
 		p := *d.tally.pack(id)
 		d.apply.Unlock()
 		if object.Is(err, object.NotFound) && p.Dead == p.Total {
-			d.behind.Add(1) // it was removed, or never got its name: a sweep clears the notes about it away
+			d.unswept.Store(true) // it was removed, or never got its name: a sweep clears the notes about it away
 			return nil
 		}
 		return err

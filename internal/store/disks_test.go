@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"penstock.dev/penstock/internal/disk"
 	"penstock.dev/penstock/internal/fault"
@@ -271,6 +272,26 @@ func TestLargeObjectFindsRoom(t *testing.T) {
 	allWell(t, s)
 }
 
+// TestBlobsFailOnOneDisk has one of two disks take no blobs: large objects go to
+// the other one after the first failure.
+func TestBlobsFailOnOneDisk(t *testing.T) {
+	p := newPair(13)
+	o := p.options(0, 1)
+	o.MaintainEvery = time.Hour // nobody tries whether it is well again
+	s, _ := start(t, o)
+	p.gates[0].set(always(syscall.EIO, fault.OpWrite, "blobs/"))
+	failed := 0
+	for i := range 30 {
+		if _, err := s.Put(ctx, key(fmt.Sprintf("large%d", i)), bytes.NewReader(bytesOf("large", 100<<10)), object.PutOptions{}); err != nil {
+			wantKind(t, "put", err, object.Unavailable)
+			failed++
+		}
+	}
+	if failed > 2 {
+		t.Errorf("%d of 30 failed", failed)
+	}
+}
+
 // TestForgottenDisk is refused for ever, and what it held is gone.
 func TestForgottenDisk(t *testing.T) {
 	p := newPair(6)
@@ -338,4 +359,69 @@ func TestSameDiskTwice(t *testing.T) {
 	p.drives[1] = take(t, p.drives[0], ".").drive(t, 80)
 	_, err := store.Open(ctx, p.options(0, 1))
 	wantKind(t, "open of a disk and its copy", err, object.Invalid)
+}
+
+// TestRosterUnreadable fails the reading of the roster while another disk is
+// absent: that disk must not be forgotten for it.
+func TestRosterUnreadable(t *testing.T) {
+	p := newPair(10)
+	s, stop := start(t, p.options(0, 1))
+	p.on(t, s, 0, "a", []byte("a"))
+	p.on(t, s, 1, "b", []byte("b"))
+	stop()
+	for _, kind := range []fault.OpKind{fault.OpOpen, fault.OpRead, fault.OpSize} {
+		p.gates[0].set(once(syscall.EIO, func(op fault.Op) bool { return op.Kind == kind && op.Name == "roster" }))
+		if s, err := store.Open(ctx, p.options(0)); err == nil {
+			_, err = get(s, "b")
+			wantKind(t, "read from the absent disk", err, object.Unavailable)
+			must(t, s.Close())
+		} else {
+			wantKind(t, "open", err, object.Unavailable)
+		}
+	}
+	p.gates[0].set(nil)
+	s, _ = start(t, p.options(0, 1))
+	holds(t, s, "a", []byte("a"))
+	holds(t, s, "b", []byte("b"))
+}
+
+// TestIdentityUnreadable has the listing of packs fail on a disk that has lost its
+// identity: it must not be taken for an empty one.
+func TestIdentityUnreadable(t *testing.T) {
+	p := newPair(11)
+	s, stop := start(t, p.options(0))
+	put(t, s, "a", []byte("a"))
+	stop()
+	must(t, p.drives[0].Remove("identity"))
+	must(t, p.drives[0].Remove("identity.copy"))
+	p.gates[0].set(always(syscall.EIO, fault.OpReadDir, "packs"))
+	_, err := store.Open(ctx, p.options(0))
+	wantKind(t, "open", err, object.Unavailable, object.Corrupt)
+	p.gates[0].set(nil)
+	_, err = store.Open(ctx, p.options(0))
+	wantKind(t, "open", err, object.Corrupt)
+}
+
+// TestOlderMap refuses to write under an older map number than an object has:
+// a rebuilt index would take the old one for the newer.
+func TestOlderMap(t *testing.T) {
+	p := newPair(12)
+	o := p.options(0)
+	o.Map = 7
+	s, stop := start(t, o)
+	put(t, s, "a", []byte("new"))
+	stop()
+	s, stop = start(t, p.options(0))
+	if _, err := s.Put(ctx, key("a"), strings.NewReader("lost"), object.PutOptions{}); err == nil {
+		t.Error("an overwrite with an older version was taken")
+	}
+	if err := s.Delete(ctx, key("a"), object.Condition{}); err == nil {
+		t.Error("a delete with an older version was taken")
+	}
+	put(t, s, "b", []byte("b"))
+	stop()
+	erase(t, p.drives[0], "index")
+	s, _ = start(t, p.options(0))
+	holds(t, s, "a", []byte("new"))
+	holds(t, s, "b", []byte("b"))
 }

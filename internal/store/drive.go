@@ -47,9 +47,10 @@ type drive struct {
 	nextPack      atomic.Uint64
 	parents       parents
 
-	noted  map[string]bool // background work that failed the last time; run's own
-	behind atomic.Int64    // how often others may have got newer records unseen; zero after a sweep
-	uncut  atomic.Bool     // the log may end with records that failed: the next start would find them
+	noted map[string]bool // background work that failed the last time; run's own
+	standing
+	unswept atomic.Bool // something may be left that a sweep finds
+	uncut   atomic.Bool // the log may end with records that failed: the next start would find them
 
 	health  sync.Mutex
 	failure error         // why the disk cannot be used; nil if it can
@@ -69,6 +70,7 @@ func newDrive(s *Store, o Disk) *drive {
 		store: s, number: len(s.drives), fs: o.FS, name: o.Name, kind: o.Kind, quota: o.Quota,
 		tally: newTally(), wake: make(chan struct{}, 1), noted: make(map[string]bool),
 	}
+	d.unswept.Store(true)
 	d.log.drive = d
 	d.files.drive = d
 	d.blobs.init(d)
@@ -86,7 +88,9 @@ func (d *drive) identify() error {
 	}
 	d.id, err = disk.ReadIdentity(d.fs)
 	if object.Is(err, object.NotFound) {
-		if d.hasPacks() {
+		if has, err := d.hasPacks(); err != nil {
+			return err
+		} else if has {
 			return object.Errorf(object.Corrupt, "there are packs but no identity: restore it from a backup, or take the data out with penstock unpack")
 		}
 		d.id, err = disk.NewIdentity(d.fs, d.store.opts.Clock())
@@ -100,9 +104,12 @@ func (d *drive) identify() error {
 	return d.layOut()
 }
 
-func (d *drive) hasPacks() bool {
-	names, _ := d.fs.ReadDir(pack.Dir)
-	return len(names) > 0
+func (d *drive) hasPacks() (bool, error) {
+	names, err := d.fs.ReadDir(pack.Dir)
+	if err := ignoreMissing(err); err != nil {
+		return false, object.Errorf(object.Unavailable, "%w", err)
+	}
+	return len(names) > 0, nil
 }
 
 // layOut makes the directories and chooses sizes that fit the disk.

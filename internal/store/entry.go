@@ -99,7 +99,7 @@ func (s *Store) ask(name object.Name) (all []entry, err error) {
 			}
 		}
 	}
-	if len(all) > 0 && all[0].Kind == pack.Object && (all[0].drive.behind.Load() == 0 || s.complete()) {
+	if len(all) > 0 && all[0].Kind == pack.Object && (all[0].drive.trusted() || s.complete()) {
 		return all, nil
 	}
 	if err != nil {

@@ -41,6 +41,9 @@ func TestNewerFormat(t *testing.T) {
 	m.steps(t, s, random(1, 91), 100)
 	put(t, s, "x", []byte("x"))
 	stop()
+	s, err := store.Open(ctx, small(mem)) // which ends a compaction that stop broke off
+	must(t, err)
+	must(t, s.Close())
 	files := take(t, mem, ".")
 	open := ""
 	for _, name := range packsOf(t, mem) {

@@ -212,6 +212,7 @@ func TestDiskFullAndIndexUnreadable(t *testing.T) {
 	for i := range 400 {
 		put(t, s, fmt.Sprintf("k%d", i), bytesOf(fmt.Sprintf("k%d", i), 100))
 	}
+	until(t, "there is an index on the disk", func() bool { return len(tree(t, mem, "index")) > 1 })
 	mem.SetCapacity(fault.DefaultCapacity - free(t, mem))
 	g.set(always(syscall.EIO, fault.OpRead, "index/"))
 	until(t, "the fault is met", func() bool {

@@ -23,15 +23,11 @@ func (d *drive) run(ctx context.Context) error {
 	budget := rate.NewLimiter(rate.Limit(d.store.opts.CompactRate), burst)
 	ticker := time.NewTicker(d.store.opts.MaintainEvery)
 	defer ticker.Stop()
-	swept := false
 	wake := d.wake
 	for {
 		if d.readable() == nil {
-			if behind := d.behind.Load(); behind == 0 && !swept || behind > 0 && d.writable() {
-				swept = d.note(ctx, "sweep", d.sweep(ctx)) == nil
-				if swept {
-					d.behind.CompareAndSwap(behind, 0)
-				}
+			if d.unswept.Load() || d.behind.Load() > 0 && d.writable() && d.store.allReadable() {
+				d.note(ctx, "sweep", d.sweep(ctx)) //nolint:errcheck // noted
 			}
 			wake = d.wake
 			if d.note(ctx, "maintain", d.maintain(ctx, budget)) != nil {
@@ -66,9 +62,7 @@ func (d *drive) maintain(ctx context.Context, budget *rate.Limiter) error {
 		if err != nil && !disk.IsFull(err) { // a full disk needs what follows all the more
 			return err
 		}
-		if err := errors.Join(d.sealWasteful(), d.log.sealOpen()); err != nil {
-			return err
-		}
+		open := errors.Join(d.sealWasteful(), d.log.sealOpen())
 		id, worth := d.victim()
 		if worth {
 			if err := d.compact(ctx, id, budget); err != nil {
@@ -76,7 +70,7 @@ func (d *drive) maintain(ctx context.Context, budget *rate.Limiter) error {
 			}
 		}
 		if !merged && !worth {
-			return nil
+			return open // which kept nothing else from being done
 		}
 	}
 	return ctx.Err()
@@ -104,13 +98,23 @@ func (d *drive) tend(ctx context.Context) (merged bool, err error) {
 // objects that have a newer record on another disk, written while this one was
 // away.
 func (d *drive) sweep(ctx context.Context) error {
-	if err := d.sweepBlobs(ctx, nil); err != nil {
+	passed, epoch := d.behind.Load(), d.store.epoch.Load()
+	d.unswept.Store(false)
+	err := d.sweepBlobs(ctx, nil)
+	if err == nil {
+		err = d.sweepDead(ctx)
+	}
+	if err == nil {
+		err = d.sweepNames(ctx)
+	}
+	if err != nil {
+		d.unswept.Store(true)
 		return err
 	}
-	if err := d.sweepDead(ctx); err != nil {
-		return err
+	if passed > 0 && epoch == d.store.epoch.Load() && d.store.allReadable() {
+		return d.store.roster.caughtUp(d, passed)
 	}
-	return d.sweepNames(ctx)
+	return nil
 }
 
 // sweepBlobs calls found for each blob that no record needs, and removes it.
@@ -255,7 +259,8 @@ func (d *drive) heal(ctx context.Context) {
 	if d.note(ctx, "bring a disk back", err) != nil {
 		return
 	}
-	d.behind.Add(1) // others may have newer records of its names
+	d.recorded.Store(false)
+	d.store.passed(d) // also where the disk itself tells it
 	d.health.Lock()
 	d.failure, d.damaged = nil, false
 	d.health.Unlock()
@@ -270,6 +275,10 @@ func (d *drive) retry() {
 	refused := d.refused
 	d.health.Unlock()
 	if refused != nil && d.space(0) == nil && d.probe() == nil {
+		if d.behind.Load() > 0 {
+			d.recorded.Store(false)
+			d.store.passed(d) // also where the disk itself tells it
+		}
 		d.wrote(nil)
 	}
 }

@@ -120,6 +120,16 @@ func (d *drive) sealed(id uint64, underWay, done bool) {
 	}
 }
 
+// damagedPack notes that a pack cannot be sealed or compacted.
+func (d *drive) damagedPack(id uint64) {
+	d.apply.Lock()
+	defer d.apply.Unlock()
+	if p := d.tally.Packs[id]; p != nil {
+		p.Damaged = true
+		d.store.metrics.corrupt.Inc()
+	}
+}
+
 // checkpoint has the index written out, with the tally of the same moment.
 func (d *drive) checkpoint(ctx context.Context) error {
 	d.checkpointing.Lock()

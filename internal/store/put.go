@@ -127,7 +127,8 @@ func (w *write) large(ctx context.Context, first []byte, r io.Reader, hint int64
 	}
 	info, err := w.blobRecord(ctx, d, blob)
 	if errors.Is(err, errUncertain) {
-		return object.Info{}, err // the record may be found at the next start: the blob stays until then
+		d.blobs.doubt(blob)
+		return object.Info{}, err
 	}
 	if err != nil {
 		d.blobs.discard(blob)
@@ -188,6 +189,9 @@ func (s *Store) append(rec pack.Record, buf []byte, parents []string, all []entr
 	if err != nil {
 		return nil, err
 	}
+	if len(all) > 0 && !version.After(all[0].Version) {
+		return nil, object.Errorf(object.Internal, "%s has version %s: a write under map %d would be lost", rec.Name, all[0].Version, s.opts.Map)
+	}
 	rec.Version, rec.Modified = version, s.opts.Clock().UTC()
 	candidates := []*drive{on}
 	if on == nil {
@@ -218,6 +222,11 @@ func (s *Store) append(rec pack.Record, buf []byte, parents []string, all []entr
 	if err := s.supersede(rec, all, epoch, done.entry.drive); err != nil {
 		// That disk is ill: when it is well again the sweep puts the tombstone there.
 		s.log.Warn("an older version stays on a disk that takes no writes", "object", rec.Name.String(), "error", err)
+	}
+	for _, d := range s.drives {
+		if d != done.entry.drive && d.readable() != nil {
+			s.passed(d) // it was not asked, and may hold an older version
+		}
 	}
 	for _, path := range parents {
 		done.entry.drive.parents.add(hashName(object.Name{Bucket: rec.Name.Bucket, Key: path}))
@@ -265,7 +274,7 @@ func (s *Store) supersede(rec pack.Record, all []entry, epoch uint64, winner *dr
 		stone := pack.Record{Kind: pack.Tombstone, Name: rec.Name, Version: rec.Version, Modified: rec.Modified}
 		c := &change{draft: pack.NewDraft(stone, make([]byte, pack.HeadLen(&stone))), epoch: epoch, essential: true}
 		if err := s.commitOn(d, c, all); err != nil {
-			d.behind.Add(1)
+			s.passed(d)
 			errs = append(errs, err)
 		}
 	}

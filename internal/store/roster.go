@@ -32,6 +32,9 @@ type rosterFacts struct {
 	// Seen is the last generation each disk is known to have stored. A disk that
 	// has an older one is an old copy of itself.
 	Seen map[string]uint64 `json:"seen,omitempty"`
+
+	// Behind tells which disks may have newer records than a disk knows of.
+	Behind map[string][]string `json:"behind,omitempty"`
 }
 
 const (
@@ -50,9 +53,12 @@ func openRoster(drives []*drive, forget []string) (*roster, []string, error) {
 	generations := make(map[*drive]uint64)
 	for _, d := range drives {
 		content, err := disk.ReadSealed(d.fs, rosterFile, "roster", rosterFormat)
-		if object.Is(err, object.NotFound) && !d.hasPacks() {
-			fresh = append(fresh, d)
-			continue
+		if object.Is(err, object.NotFound) {
+			var has bool
+			if has, err = d.hasPacks(); !has && err == nil {
+				fresh = append(fresh, d)
+				continue
+			}
 		}
 		var f rosterFacts
 		if err == nil {
@@ -88,6 +94,9 @@ func openRoster(drives []*drive, forget []string) (*roster, []string, error) {
 		}
 	}
 	if r.facts.Store == "" {
+		if unread != nil {
+			return nil, nil, unread // it may tell of disks that are absent
+		}
 		r.facts.Store = drives[0].id.ID
 	}
 	absent := r.settle(fresh, forget)

@@ -143,6 +143,7 @@ func (s *Store) openDrives(ctx context.Context) error {
 	if s.roster, s.absent, err = openRoster(s.drives, s.opts.Forget); err != nil {
 		return err
 	}
+	s.roster.standings()
 	for _, id := range s.absent {
 		s.log.Warn("a disk is absent: what it holds is unavailable until it is back or forgotten", "disk", id)
 	}
