@@ -18,10 +18,7 @@ step() {
   fi
 }
 
-# Four random tests of the store depend on timing and fail now and then; until they
-# are mended they run by hand (go test ./internal/store), not here.
-unsteady='TestDiskFullAndIndexUnreadable|TestFull|TestFaultAtEveryStep|TestDiskFailsAtStart'
-unit() { CGO_ENABLED=1 go test -race -timeout 25m -skip "^($unsteady)\$" $(go list ./... | grep -v /test/chaos); }
+unit() { CGO_ENABLED=1 go test -race -timeout 25m $(go list ./... | grep -v /test/chaos); }
 failures() { go test -timeout 25m -count=1 ./test/chaos; }
 
 step "install" ./test/install.sh
