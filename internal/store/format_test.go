@@ -39,10 +39,10 @@ func TestNewerFormat(t *testing.T) {
 	m := newModel()
 	s, stop := start(t, quick(small(mem)))
 	m.steps(t, s, random(1, 91), 100)
-	put(t, s, "x", []byte("x"))
 	stop()
 	s, err := store.Open(ctx, small(mem)) // which ends a compaction that stop broke off
 	must(t, err)
+	put(t, s, "x", []byte("x")) // so that a pack is open
 	must(t, s.Close())
 	files := take(t, mem, ".")
 	open := ""
