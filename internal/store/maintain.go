@@ -253,17 +253,21 @@ func (d *drive) heal(ctx context.Context) {
 		return
 	}
 	err := d.log.exclusively(func() error {
-		defer d.store.epoch.Add(1)
-		return d.reopen(ctx)
+		if err := d.reopen(ctx); err != nil {
+			return err
+		}
+		d.recorded.Store(false)
+		d.store.passed(d) // also where the disk itself tells it
+		d.health.Lock()
+		d.failure, d.damaged = nil, false
+		d.health.Unlock()
+		// Last: who has seen this epoch has been able to ask the disk.
+		d.store.epoch.Add(1)
+		return nil
 	})
 	if d.note(ctx, "bring a disk back", err) != nil {
 		return
 	}
-	d.recorded.Store(false)
-	d.store.passed(d) // also where the disk itself tells it
-	d.health.Lock()
-	d.failure, d.damaged = nil, false
-	d.health.Unlock()
 	d.nudge()
 	d.store.log.Info("a disk is back in use", "disk", d.name)
 }
