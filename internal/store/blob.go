@@ -25,6 +25,7 @@ const MaxObject = 1 << 40
 type blobs struct {
 	drive   *drive
 	checked checked
+	idle    idleBlobs
 
 	mu       sync.Mutex
 	writing  map[uint64]bool // being written, or written and not yet in the index
@@ -232,6 +233,7 @@ func (b *blobs) remove(ids []uint64) {
 		if err := ignoreMissing(b.drive.fs.Remove(blobName(id))); err != nil {
 			b.drive.store.log.Warn("a blob could not be removed", "disk", b.drive.name, "blob", id, "error", err)
 		}
+		b.idle.removed(id) // only now: nobody can open it again
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"io"
-	"sync"
 
 	"penstock.dev/penstock/internal/disk"
 	"penstock.dev/penstock/internal/object"
@@ -18,7 +17,10 @@ func (d *drive) openBlobs(p *place, name object.Name, r object.Range, always boo
 	if err != nil {
 		return nil, err
 	}
-	b := &blobReader{drive: d, source: f, location: p.location(), always: always}
+	b := &blobReader{drive: d, source: f, location: p.location(), always: always, spot: spot{p.pack, p.offset}}
+	if always || !d.blobs.idle.take(b.spot, &b.openBlob) {
+		b.openBlob = openBlob{removals: d.blobs.idle.now()}
+	}
 	if err := b.begin(p, name, r); err != nil {
 		b.Close() //nolint:errcheck // nothing to lose
 		return nil, err
@@ -27,8 +29,10 @@ func (d *drive) openBlobs(p *place, name object.Name, r object.Range, always boo
 }
 
 func (b *blobReader) begin(p *place, name object.Name, r object.Range) (err error) {
-	if b.rec, err = b.source.Head(b.location); err != nil {
-		return err
+	if b.rec == nil {
+		if b.rec, err = b.source.Head(b.location); err != nil {
+			return err
+		}
 	}
 	if err := p.names(b.rec, name); err != nil {
 		return err
@@ -55,15 +59,14 @@ type blobReader struct {
 	drive          *drive
 	source         *packFile // where the record is, kept open
 	location       pack.Location
-	rec            *pack.Record
+	spot           spot
 	table          []byte // checksums of all blocks; nil if the kernel may move the bytes
 	offset, length int64
 	at             int64 // in the object
 	always         bool
+	failed         bool
 
-	file  disk.File // of the extent that was read last
-	seek  int64     // where the kernel's position in it is
-	blob  uint64
+	openBlob
 	block []byte // verified bytes not yet given out
 	buf   []byte // that block lies in
 }
@@ -138,6 +141,9 @@ func (b *blobReader) closeFile() {
 
 // Close frees the reader.
 func (b *blobReader) Close() error {
+	if b.file != nil && !b.failed && b.drive.blobs.idle.keep(b.spot, b.openBlob) {
+		b.openBlob = openBlob{}
+	}
 	b.closeFile()
 	if b.source != nil {
 		b.drive.files.release(b.source)
@@ -264,78 +270,6 @@ func (b *blobReader) loadTable() (err error) {
 }
 
 func (b *blobReader) broken(err error) error {
+	b.failed = true
 	return b.drive.store.readFailed(b.drive, b.rec.Name, err)
-}
-
-// checked remembers which blocks of which blobs have been verified since the
-// start. Bounded: forgetting one costs a verification.
-type checked struct {
-	mu    sync.Mutex
-	blobs map[uint64]*blobCheck
-}
-
-type blobCheck struct {
-	all  bool
-	bits []uint64
-	left int64
-}
-
-const maxChecked = 1 << 16
-
-func (c *checked) room() {
-	for id := range c.blobs {
-		if len(c.blobs) < maxChecked {
-			return
-		}
-		delete(c.blobs, id)
-	}
-}
-
-func (c *checked) whole(id uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.room()
-	c.blobs[id] = &blobCheck{all: true}
-}
-
-func (c *checked) forget(id uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.blobs, id)
-}
-
-// mark notes that blocks first to last (exclusive) of total are right.
-func (c *checked) mark(id uint64, first, last, total int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b := c.blobs[id]
-	if b == nil {
-		c.room()
-		b = &blobCheck{bits: make([]uint64, (total+63)/64), left: total}
-		c.blobs[id] = b
-	}
-	for i := first; i < last && !b.all; i++ {
-		if bit := uint64(1) << (i % 64); b.bits[i/64]&bit == 0 {
-			b.bits[i/64] |= bit
-			b.left--
-		}
-	}
-	if b.left == 0 {
-		b.all, b.bits = true, nil
-	}
-}
-
-func (c *checked) covers(id uint64, first, last int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b := c.blobs[id]
-	if b == nil {
-		return false
-	}
-	for i := first; i < last && !b.all; i++ {
-		if b.bits[i/64]&(1<<(i%64)) == 0 {
-			return false
-		}
-	}
-	return true
 }

@@ -173,6 +173,7 @@ func (d *drive) fail(err error) {
 	if first {
 		d.store.metrics.failures.Inc()
 		d.store.log.Error("a disk failed and is out of use", "disk", d.name, "error", err)
+		d.blobs.idle.clear() // so that it can be unmounted
 	}
 	d.nudge()
 }
@@ -306,6 +307,7 @@ func (d *drive) close() error {
 	}
 	d.retired.Wait()
 	d.files.close()
+	d.blobs.idle.clear()
 	if d.lock != nil {
 		errs = append(errs, d.lock.Close())
 	}
