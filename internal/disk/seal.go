@@ -17,14 +17,21 @@ import (
 //	penstock identity 1 0 8f3a2c11
 //	{...}
 //
+// The checksum is over the line before it and the content, in every format version:
+// a sound line with another version is another version, all else is damage.
 // They are replaced as a whole and read as a whole.
 
 const maxSealed = 16 << 20
 
 // WriteSealed replaces a file by new content, durably, in one step.
 func WriteSealed(fsys FS, name, kind string, format int, content []byte) error {
-	data := fmt.Appendf(nil, "penstock %s %d %d %08x\n", kind, format, 0, crc32.ChecksumIEEE(content))
+	data := fmt.Appendf(nil, "penstock %s %d %d ", kind, format, 0)
+	data = fmt.Appendf(data, "%08x\n", sealSum(data, content))
 	return replace(fsys, name, append(data, content...))
+}
+
+func sealSum(line, content []byte) uint32 {
+	return crc32.Update(crc32.ChecksumIEEE(line), crc32.IEEETable, content)
 }
 
 // replace writes a temporary file and gives it the name. A spare one that is
@@ -85,11 +92,11 @@ func ReadSealed(fsys FS, name, kind string, format int) ([]byte, error) {
 	if !ok || n != 4 || gotKind != kind {
 		return nil, object.Errorf(object.Corrupt, "%s is not a penstock %s file", name, kind)
 	}
+	if sealSum(line[:bytes.LastIndexByte(line, ' ')+1], content) != crc {
+		return nil, object.Errorf(object.Corrupt, "%s does not match its checksum", name)
+	}
 	if gotFormat != format || features != 0 {
 		return nil, object.Errorf(object.Invalid, "%s has format %d and features %#x; this version reads format %d", name, gotFormat, features, format)
-	}
-	if crc32.ChecksumIEEE(content) != crc {
-		return nil, object.Errorf(object.Corrupt, "%s does not match its checksum", name)
 	}
 	return content, nil
 }

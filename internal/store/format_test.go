@@ -88,13 +88,15 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// line sets one of the numbers in the first line of a sealed file.
+// line sets one of the numbers in the first line of a sealed file, and seals it.
 func line(field, value int) func([]byte) []byte {
 	return func(data []byte) []byte {
 		first, rest, _ := bytes.Cut(data, []byte("\n"))
 		fields := strings.Fields(string(first))
 		fields[field] = fmt.Sprint(value)
-		return append([]byte(strings.Join(fields, " ")+"\n"), rest...)
+		sealed := []byte(strings.Join(fields[:4], " ") + " ")
+		sum := crc32.Update(crc32.ChecksumIEEE(sealed), crc32.IEEETable, rest)
+		return append(fmt.Appendf(sealed, "%08x\n", sum), rest...)
 	}
 }
 
