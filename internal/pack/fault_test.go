@@ -207,7 +207,7 @@ func TestCreateFails(t *testing.T) {
 					if moved && !pack.Leftover(name) {
 						t.Errorf("step %d left %v", n, names)
 					}
-					if !moved {
+					if !pack.Leftover(name) {
 						f, err := pack.Open(m, 1, secret)
 						must(t, err)
 						(&log{}).checkAfterCut(t, m, 0)

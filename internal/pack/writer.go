@@ -1,6 +1,8 @@
 package pack
 
 import (
+	"errors"
+	"io/fs"
 	"path"
 	"strings"
 	"time"
@@ -51,12 +53,17 @@ type Writer struct {
 const gather = 64 << 10
 
 // Create makes a pack with its head record, durable when it returns. If it fails
-// it leaves no file, or one that has no records.
+// it leaves no file, a leftover, or one that has no records. A file that has the
+// name of a pack and no head is damaged.
 func Create(fsys disk.FS, o Options) (*Writer, error) {
 	w := newWriter(fsys, o)
-	if o.Moved {
-		w.name += ".new"
+	if f, err := fsys.Open(w.name); err == nil {
+		f.Close() //nolint:errcheck // opened for reading
+		return nil, w.fail(fs.ErrExist)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, w.fail(err)
 	}
+	w.name += ".new"
 	var err error
 	if w.file, err = fsys.Create(w.name); disk.IsFull(err) {
 		return nil, full(err)
@@ -89,6 +96,12 @@ func (w *Writer) begin() error {
 	}
 	if err := w.Sync(); err != nil {
 		return err
+	}
+	if !w.opts.Moved {
+		if err := w.fs.Rename(w.name, FileName(w.opts.ID)); err != nil {
+			return w.fail(err)
+		}
+		w.name = FileName(w.opts.ID)
 	}
 	if err := w.fs.SyncDir(path.Dir(w.name)); err != nil {
 		return w.fail(err)

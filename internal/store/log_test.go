@@ -164,11 +164,14 @@ func TestGhostPack(t *testing.T) {
 	s, stop := start(t, quick(small(fs)))
 	var mu sync.Mutex
 	renamed := 0
+	writes := make(map[string]int)
 	g.set(func(op fault.Op) error {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
-		case op.Kind == fault.OpRename && strings.HasPrefix(op.Name, "packs/"):
+		case op.Kind == fault.OpWrite:
+			writes[op.Name]++
+		case op.Kind == fault.OpRename && strings.HasPrefix(op.Name, "packs/") && writes[op.Name] > 1: // else a new pack of the log
 			renamed = 1
 		case op.Kind == fault.OpSyncDir && op.Name == "packs" && renamed == 1:
 			renamed = 2

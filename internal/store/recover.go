@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"syscall"
@@ -406,48 +405,17 @@ func (d *drive) resume(packs []uint64, ends map[uint64]int64) error {
 	return nil
 }
 
-// dropHeadless removes a pack whose head was not finished: it holds nothing else.
-// If it does hold something, it is damaged all over, and is set aside for people
-// to look at.
+// setAside ends the names of packs that are kept for people to look at.
+const setAside = ".damaged"
+
+// dropHeadless sets a pack aside whose head cannot be read: nothing in it can be.
 func (d *drive) dropHeadless(id uint64) error {
 	delete(d.tally.Packs, id)
-	blank, err := d.blank(id)
-	if err != nil {
-		return err
-	}
-	if blank {
-		return d.removePack(id)
-	}
 	d.files.forget(id)
 	d.store.metrics.corrupt.Inc()
 	d.store.log.Error("a pack is damaged all over and set aside", "disk", d.name, "pack", id)
-	if err := d.fs.Rename(pack.FileName(id), pack.FileName(id)+".damaged"); err != nil {
+	if err := d.fs.Rename(pack.FileName(id), pack.FileName(id)+setAside); err != nil {
 		return object.Errorf(object.Unavailable, "%w", err)
 	}
 	return nil
-}
-
-// blank reports whether a pack holds only zeros behind the room for its head.
-func (d *drive) blank(id uint64) (bool, error) {
-	f, err := d.fs.Open(pack.FileName(id))
-	if err != nil {
-		return false, object.Errorf(object.Unavailable, "%w", err)
-	}
-	defer f.Close()
-	buf := make([]byte, 256<<10)
-	for at := int64(4 << 10); ; {
-		n, err := f.ReadAt(buf, at)
-		for _, c := range buf[:n] {
-			if c != 0 {
-				return false, nil
-			}
-		}
-		at += int64(n)
-		if err == io.EOF {
-			return true, nil
-		}
-		if err != nil {
-			return false, object.Errorf(object.Unavailable, "%w", err)
-		}
-	}
 }

@@ -315,3 +315,41 @@ func TestForgedRecords(t *testing.T) {
 		}
 	}
 }
+
+// TestPackCut cuts a pack off, within its head or behind it, before any checkpoint
+// of the index. It is not taken for one that was just begun: the loss is reported,
+// at every scrub.
+func TestPackCut(t *testing.T) {
+	for _, at := range []int{89, 2048, 20000} {
+		t.Run(fmt.Sprint(at), func(t *testing.T) { packCut(t, at) })
+	}
+}
+
+func packCut(t *testing.T, at int) {
+	mem := fault.NewMemory(1)
+	o := small(mem)
+	o.IndexMem = 1 << 20
+	s, err := store.Open(ctx, o)
+	must(t, err)
+	for i := range 100 {
+		put(t, s, fmt.Sprintf("k%d", i), bytesOf("k", 3000))
+	}
+	dead := mem.KillProcess()
+	s.Close() //nolint:errcheck // its drive is dead
+	packs := packsOf(t, dead)
+	save(t, dead, packs[1], load(t, dead, packs[1])[:at])
+	for range 2 {
+		s, stop := start(t, small(dead))
+		found := 0
+		_, err = s.Scrub(ctx, store.ScrubOptions{}, func(f store.Finding) {
+			if strings.HasPrefix(f.File, packs[1]) {
+				found++
+			}
+		})
+		must(t, err)
+		if found == 0 {
+			t.Error("no findings")
+		}
+		stop()
+	}
+}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"io"
+	"strings"
 
 	"penstock.dev/penstock/internal/object"
 	"penstock.dev/penstock/internal/pack"
@@ -100,6 +101,9 @@ func (c *scrub) drive(d *drive) error {
 	if d.readable() != nil {
 		return nil // it is being rebuilt; the next scrub reads the rest
 	}
+	if err := c.setAside(d); err != nil {
+		return err
+	}
 	if err := c.packs(d); err != nil {
 		return err
 	}
@@ -109,6 +113,20 @@ func (c *scrub) drive(d *drive) error {
 	return d.sweepBlobs(c.ctx, func(id uint64) {
 		c.report(d, Finding{Kind: "orphan", File: blobName(id), Detail: "no record names this blob; removed"})
 	})
+}
+
+// setAside reports packs of which nothing could be read at a start.
+func (c *scrub) setAside(d *drive) error {
+	names, err := d.fs.ReadDir(pack.Dir)
+	if err != nil {
+		return object.Errorf(object.Unavailable, "%w", err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, setAside) {
+			c.report(d, Finding{Kind: "pack", File: pack.Dir + "/" + name, Detail: "damaged all over and set aside: older states of its objects may have come back"})
+		}
+	}
+	return nil
 }
 
 // packs reads every record of every pack. Damage is reported by place; objects
@@ -157,6 +175,9 @@ func (c *scrub) pack(d *drive, f *packFile, p packTally) error {
 	}
 	for _, span := range res.Damage {
 		c.report(d, Finding{Kind: "pack", File: pack.FileName(f.ID()), Offset: span.Offset, Detail: "bytes here are not the ones that were written"})
+	}
+	if p.Damaged && len(res.Damage) == 0 {
+		c.report(d, Finding{Kind: "pack", File: pack.FileName(f.ID()), Offset: p.End, Detail: "records are lost behind this place: older states of their objects may have come back"})
 	}
 	if p.Sealed {
 		if _, err := f.Directory(func(object.Name, pack.Stub) error { return nil }); err != nil {

@@ -118,13 +118,13 @@ func writeFile(fsys disk.FS, name string, data []byte) error {
 func inflict(tb testing.TB, random *rand.Rand, fsys disk.FS, limits map[string]int64, c rotCase) []damage {
 	tb.Helper()
 	files := slices.DeleteFunc(filesIn(tb, fsys, c.prefixes...), func(file string) bool { return limits[file] == 0 })
-	packs := filesIn(tb, fsys, "packs/")
+	grown := sizes(tb, fsys)
 	var damages []damage
 	for range min(c.atOnce, c.atOnce*len(files)) { // none if there is no file
 		file := files[random.IntN(len(files))]
 		d := newDamage(random, file, limits[file])
-		if c.kill && d.act == "cut" && file == packs[len(packs)-1] {
-			continue // so it looks after a crash that tore the last write
+		if c.kill && d.act == "cut" && strings.HasPrefix(file, "packs/") && grown[file] > limits[file] {
+			continue // the end of the log: so it looks after a crash that tore the last write
 		}
 		changed, err := d.apply(random, fsys)
 		if err != nil {
