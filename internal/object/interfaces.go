@@ -47,6 +47,30 @@ type Sink interface {
 	Delete(ctx context.Context, name Name, cond Condition) error
 }
 
+// Batcher gives out many objects at once. It is a power of its own, found by
+// assertion.
+type Batcher interface {
+	// Batch yields one item for each reference, in their order. An error stands
+	// where the item would be, and the next one follows. Whoever leaves the loop
+	// early ends the batch.
+	Batch(ctx context.Context, refs []Ref) iter.Seq2[Item, error]
+}
+
+// Item is what a Batch yields. Its bytes are verified, and belong to the Batcher:
+// they are valid until the next item is asked for.
+type Item struct {
+	Ref   Ref
+	Bytes []byte
+	CRC32 uint32 // of Bytes
+}
+
+// Upload is one of many objects that are stored together.
+type Upload struct {
+	Key         string
+	ContentType string
+	Bytes       []byte
+}
+
 // Lister enumerates a bucket.
 type Lister interface {
 	// List yields entries in the byte order of their keys. An error ends the

@@ -144,6 +144,22 @@ type Range struct {
 	Length int64
 }
 
+// Ref names what a batch asks for: an object, a file inside an object that is an
+// archive, or a range of either.
+type Ref struct {
+	Name   Name
+	Member string // path of a file inside a tar; empty: the object itself
+	Range  Range
+}
+
+// String returns what is asked for, without the range.
+func (r Ref) String() string {
+	if r.Member == "" {
+		return r.Name.String()
+	}
+	return r.Name.String() + "?member=" + r.Member
+}
+
 // RangeError says that a Range lies outside an object of the given Size.
 type RangeError struct {
 	Range Range
