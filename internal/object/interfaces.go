@@ -62,6 +62,10 @@ type Item struct {
 	Ref   Ref
 	Bytes []byte
 	CRC32 uint32 // of Bytes
+
+	// Large, if not nil, gives the bytes in the place of Bytes, for an item that is
+	// too large to be held in memory, and CRC32 is not set. The Batcher closes it.
+	Large Reader
 }
 
 // Upload is one of many objects that are stored together.

@@ -108,6 +108,7 @@ type Store struct {
 	hot     *hotTable
 	epoch   atomic.Uint64 // how often a disk came back; what was found before is not to be built on
 	memory  *semaphore.Weighted
+	windows sync.Pool // of batches
 	buffers buffers
 	metrics *metrics
 	closing sync.Once
