@@ -50,17 +50,33 @@ var noCancel = context.Background()
 
 // commit makes the change durable and then visible.
 func (a *appender) commit(c *change) error {
-	c.turn = make(chan bool, 1)
-	a.mu.Lock()
-	a.queue = append(a.queue, c)
-	if a.leading {
-		a.mu.Unlock()
-		if lead := <-c.turn; !lead {
-			return c.err
-		}
-		a.mu.Lock()
+	a.commitAll([]*change{c})
+	return c.err
+}
+
+// commitAll makes changes durable and visible, together if they fit into a group,
+// and sets the error of each.
+func (a *appender) commitAll(changes []*change) {
+	for _, c := range changes {
+		c.turn = make(chan bool, 1)
 	}
-	a.leading = true
+	a.mu.Lock()
+	a.queue = append(a.queue, changes...)
+	if !a.leading {
+		a.leading = true
+		a.queue[0].turn <- true
+	}
+	a.mu.Unlock()
+	for _, c := range changes {
+		if lead := <-c.turn; lead {
+			a.lead(c)
+		}
+	}
+}
+
+// lead writes the group that begins with c, and hands the lead on.
+func (a *appender) lead(c *change) {
+	a.mu.Lock()
 	group := a.take()
 	a.mu.Unlock()
 
@@ -78,7 +94,6 @@ func (a *appender) commit(c *change) error {
 			other.turn <- false
 		}
 	}
-	return c.err
 }
 
 // exclusively does work between two groups: nothing is appended meanwhile.

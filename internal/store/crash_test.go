@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -66,7 +67,11 @@ func (m *model) work(s *store.Store, r *rand.Rand, worker, count int) error {
 		name := object.Name{Bucket: "bkt", Key: fmt.Sprintf("w%d/k%d", worker, r.IntN(12))}
 		n := m.number()
 		var err error
-		switch op := r.IntN(10); {
+		switch op := r.IntN(11); {
+		case op == 10:
+			for k := range m.many(s, r, fmt.Sprintf("w%d/", worker), 12) {
+				err = errors.Join(err, k)
+			}
 		case op < 6:
 			_, err = s.Put(ctx, name, bytes.NewReader(content(n)), object.PutOptions{SizeHint: int64(r.IntN(2) * len(content(n)))})
 			m.note(name, n, err)
@@ -92,6 +97,27 @@ func (m *model) work(s *store.Store, r *rand.Rand, worker, count int) error {
 		}
 	}
 	return nil
+}
+
+// many stores several of the names together and yields how each fared.
+func (m *model) many(s *store.Store, r *rand.Rand, prefix string, names int) iter.Seq[error] {
+	return func(yield func(error) bool) {
+		var objects []object.Upload
+		var numbers []int
+		for _, k := range r.Perm(names)[:1+r.IntN(names)] {
+			n := m.number()
+			if data := content(n); len(data) <= 4<<10 { // small's InlineMax
+				objects = append(objects, object.Upload{Key: fmt.Sprintf("%sk%d", prefix, k), Bytes: data})
+				numbers = append(numbers, n)
+			}
+		}
+		for i, err := range s.PutMany(context.Background(), "bkt", objects) {
+			m.note(key(objects[i].Key), numbers[i], err)
+			if !yield(err) {
+				return
+			}
+		}
+	}
 }
 
 func (m *model) copy(s *store.Store, r *rand.Rand, dst object.Name, worker int) error {

@@ -172,113 +172,14 @@ func (w *write) commitLocked(ctx context.Context, on *drive) (object.Info, error
 	if err := checkCondition(w.rec.Name, w.cond, all); err != nil {
 		return object.Info{}, err
 	}
-	e, err := s.append(w.rec, w.buf, w.parents, all, epoch, on)
+	p := pending{store: s, rec: w.rec, buf: w.buf, parents: w.parents, all: all, epoch: epoch}
+	e, err := p.commit(on)
 	if err != nil {
 		return object.Info{}, err
 	}
 	info := e.Info(w.rec.Name)
 	info.ContentType, info.Metadata = w.rec.ContentType, w.rec.Metadata
 	return info, nil
-}
-
-// append gives a record its version and commits it on one disk; the other disks
-// that know the name get a tombstone of the same version, so that none of them
-// can bring back what it had. The name is locked.
-func (s *Store) append(rec pack.Record, buf []byte, parents []string, all []entry, epoch uint64, on *drive) (*entry, error) {
-	version, err := s.roster.version(s.opts.Map)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) > 0 && !version.After(all[0].Version) {
-		return nil, object.Errorf(object.Internal, "%s has version %s: a write under map %d would be lost", rec.Name, all[0].Version, s.opts.Map)
-	}
-	rec.Version, rec.Modified = version, s.opts.Clock().UTC()
-	candidates := []*drive{on}
-	if on == nil {
-		candidates = s.candidates(rec.Name, all)
-	}
-	draft := pack.NewDraft(rec, buf)
-	if err := draft.Validate(); err != nil {
-		return nil, err
-	}
-	hash := hashName(rec.Name)
-	var hot place
-	s.hot.begin(hash)
-	defer func() { s.hot.end(hash, hot) }()
-	var done *change
-	for _, d := range candidates {
-		c := &change{draft: draft, epoch: epoch, parents: parents, essential: rec.Kind != pack.Object}
-		if err = s.commitOn(d, c, all); err == nil {
-			done = c
-			break
-		}
-		if !object.Is(err, object.Unavailable) {
-			break
-		}
-	}
-	if done == nil {
-		return nil, err
-	}
-	if err := s.supersede(rec, all, epoch, done.entry.drive); err != nil {
-		// That disk is ill: when it is well again the sweep puts the tombstone there.
-		s.log.Warn("an older version stays on a disk that takes no writes", "object", rec.Name.String(), "error", err)
-	}
-	for _, d := range s.drives {
-		if d != done.entry.drive && d.readable() != nil {
-			s.passed(d) // it was not asked, and may hold an older version
-		}
-	}
-	for _, path := range parents {
-		done.entry.drive.parents.add(hashName(object.Name{Bucket: rec.Name.Bucket, Key: path}))
-	}
-	if rec.Kind == pack.Object {
-		hot = done.entry.place(hash)
-	}
-	return &done.entry, nil
-}
-
-// commitOn commits a change on a disk, replacing what that disk knew.
-func (s *Store) commitOn(d *drive, c *change, all []entry) error {
-	if err := d.readable(); err != nil {
-		return err
-	}
-	for i := range all {
-		if all[i].drive != d {
-			continue
-		}
-		c.old = &all[i]
-		if c.old.Extents {
-			rec, err := d.head(c.old)
-			switch {
-			case err == nil:
-				c.oldBlobs = rec.Extents
-			case object.Is(err, object.Unavailable):
-				return err
-			default: // damaged: to be replaced all the more; its blobs are swept with the next rebuild
-				s.log.Warn("a damaged record is replaced", "disk", d.name, "object", c.draft.Name.String(), "error", err)
-			}
-		}
-	}
-	return d.log.commit(c)
-}
-
-// supersede puts tombstones over what other disks than the winner believe to be
-// the object.
-func (s *Store) supersede(rec pack.Record, all []entry, epoch uint64, winner *drive) error {
-	var errs []error
-	for i := range all {
-		d := all[i].drive
-		if d == winner || all[i].Kind == pack.Tombstone {
-			continue
-		}
-		stone := pack.Record{Kind: pack.Tombstone, Name: rec.Name, Version: rec.Version, Modified: rec.Modified}
-		c := &change{draft: pack.NewDraft(stone, make([]byte, pack.HeadLen(&stone))), epoch: epoch, essential: true}
-		if err := s.commitOn(d, c, all); err != nil {
-			s.passed(d)
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // Delete removes an object; see object.Sink.
@@ -306,6 +207,7 @@ func (s *Store) Delete(ctx context.Context, name object.Name, cond object.Condit
 		return err
 	}
 	stone := pack.Record{Kind: pack.Tombstone, Name: name}
-	_, err = s.append(stone, make([]byte, pack.HeadLen(&stone)), nil, all, epoch, nil)
+	p := pending{store: s, rec: stone, buf: make([]byte, pack.HeadLen(&stone)), all: all, epoch: epoch}
+	_, err = p.commit(nil)
 	return err
 }

@@ -25,7 +25,13 @@ func (m *model) steps(t *testing.T, s *store.Store, r *rand.Rand, count int) {
 	for range count {
 		name := key(fmt.Sprintf("d%d/k%d", r.IntN(2), r.IntN(7)))
 		other := key(fmt.Sprintf("d%d/k%d", r.IntN(2), r.IntN(7)))
-		switch op := r.IntN(20); {
+		switch op := r.IntN(22); {
+		case op > 19:
+			for err := range m.many(s, r, fmt.Sprintf("d%d/", r.IntN(2)), 7) {
+				if err != nil {
+					wantKind(t, "put of many", err, object.Unavailable)
+				}
+			}
 		case op < 9:
 			m.put(t, s, name, object.Condition{}, r.IntN(2) == 0)
 		case op < 11:
