@@ -62,7 +62,7 @@ func TestCopy(t *testing.T) {
 		}
 	}
 	from, to := penstock.Name{Bucket: "photos", Key: "a/../b %2F?"}, penstock.Name{Bucket: "other", Key: "copy"}
-	_, err := client.Copy(ctx, from, to, penstock.Condition{})
+	_, err := client.Copy(ctx, to, from, penstock.Condition{})
 	wantKind(t, err, penstock.NotFound)
 	for _, size := range []int{0, 10, 3 << 20} {
 		data := bytes.Repeat([]byte{7}, size)
@@ -70,14 +70,14 @@ func TestCopy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		info, err := client.Copy(ctx, from, to, penstock.Condition{})
+		info, err := client.Copy(ctx, to, from, penstock.Condition{})
 		if err != nil || info.Name != to || info.CRC32 != put.CRC32 || info.ContentType != "image/png" || info.Metadata["a"] != "b" {
 			t.Fatalf("%+v, %v", info, err)
 		}
 		if got, err := client.Get(ctx, to); err != nil || !bytes.Equal(got, data) {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}
-		_, err = client.Copy(ctx, from, to, penstock.Condition{IfNoneMatch: "*"})
+		_, err = client.Copy(ctx, to, from, penstock.Condition{IfNoneMatch: "*"})
 		wantKind(t, err, penstock.Exists)
 	}
 }

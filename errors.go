@@ -98,7 +98,8 @@ func (c *Client) refused(resp *http.Response, call call) *failure {
 	if json.Unmarshal(body, &answer) == nil && answer.Error.Kind != "" {
 		kind, message = object.ParseKind(answer.Error.Kind), answer.Error.Message
 	} else {
-		if said := resp.Header.Get("X-Penstock-Error"); said != "" {
+		said, why, explained := strings.Cut(resp.Header.Get("X-Penstock-Error"), ": ") // HEAD has no body to say it in
+		if said != "" {
 			kind = object.ParseKind(said)
 		} else if k, ok := statusKinds[resp.StatusCode]; ok {
 			kind = k
@@ -107,7 +108,9 @@ func (c *Client) refused(resp *http.Response, call call) *failure {
 		if kind == NotFound {
 			message = call.what + " does not exist"
 		}
-		if resp.StatusCode < 400 || http.StatusText(resp.StatusCode) == "" {
+		if explained {
+			message = why
+		} else if resp.StatusCode < 400 || http.StatusText(resp.StatusCode) == "" {
 			message = fmt.Sprintf("%s: unexpected answer %s; is this a Penstock node?", call.what, resp.Status)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"penstock.dev/penstock/internal/object"
 )
@@ -109,8 +110,8 @@ func parseInfo(name Name, h http.Header, size int64) (Info, error) {
 	if info.CRC32, err = parseCRC(h.Get("X-Penstock-Crc32")); err != nil {
 		return Info{}, err
 	}
-	if info.Modified, err = http.ParseTime(h.Get("Last-Modified")); err != nil {
-		return Info{}, fmt.Errorf("the answer's Last-Modified: %w", err)
+	if info.Modified, err = parseModified(h); err != nil {
+		return Info{}, err
 	}
 	for key, values := range h {
 		if suffix, ok := strings.CutPrefix(key, metaHeader); ok && len(values) > 0 {
@@ -121,6 +122,23 @@ func parseInfo(name Name, h http.Header, size int64) (Info, error) {
 		}
 	}
 	return info, nil
+}
+
+// parseModified returns when an object was written: to the nanosecond if the answer
+// says so, as the node does, or to the second, as HTTP does.
+func parseModified(h http.Header) (time.Time, error) {
+	if text := h.Get("X-Penstock-Modified"); text != "" {
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("the answer's X-Penstock-Modified: %w", err)
+		}
+		return at, nil
+	}
+	at, err := http.ParseTime(h.Get("Last-Modified"))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the answer's Last-Modified: %w", err)
+	}
+	return at, nil
 }
 
 // contentType returns the type an object was stored with. A node has to send some

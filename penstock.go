@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"penstock.dev/penstock/internal/object"
+	"penstock.dev/penstock/internal/wire"
 )
 
 // DefaultEndpoint is where `penstock serve` listens when it is told nothing else.
@@ -95,6 +96,7 @@ type Client struct {
 	http     *http.Client
 	attempts int
 	buffers  sync.Pool // of *[]byte, for copying bodies
+	batches  sync.Pool // of *wire.BatchReader
 
 	// pause waits between attempts; tests replace it.
 	pause func(ctx context.Context, wait time.Duration) error
@@ -130,6 +132,7 @@ func New(opts Options) (*Client, error) {
 		c.http = &own
 	}
 	c.buffers.New = func() any { b := make([]byte, 128<<10); return &b }
+	c.batches.New = func() any { return wire.NewBatchReader(nil, 0, 0) }
 	return c, nil
 }
 

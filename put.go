@@ -81,21 +81,22 @@ func (c *Client) checksum(ctx context.Context, b *body) (uint32, error) {
 	return sum, b.rewind()
 }
 
-// Copy stores the object from under the name to as well, without its bytes
-// leaving the node. The condition is on what is there under to.
-func (c *Client) Copy(ctx context.Context, from, to Name, cond Condition) (Info, error) {
-	if err := from.Validate(); err != nil {
+// Copy stores the object src under the name dst as well, with its content type and
+// metadata, without its bytes leaving the node. The condition is on what is there
+// under dst.
+func (c *Client) Copy(ctx context.Context, dst, src Name, cond Condition) (Info, error) {
+	if err := src.Validate(); err != nil {
 		return Info{}, err
 	}
-	if err := to.Validate(); err != nil {
+	if err := dst.Validate(); err != nil {
 		return Info{}, err
 	}
 	header := make(http.Header, 4)
 	if err := conditionHeader(header, cond); err != nil {
 		return Info{}, err
 	}
-	header.Set("X-Penstock-Copy-Source", "/"+from.Bucket+"/"+escapeKey(from.Key))
-	return c.write(ctx, call{url: c.object(to), header: header, what: to.String(), once: cond != (Condition{})})
+	header.Set("X-Penstock-Copy-Source", "/"+src.Bucket+"/"+escapeKey(src.Key))
+	return c.write(ctx, call{url: c.object(dst), header: header, what: dst.String(), once: cond != (Condition{})})
 }
 
 // Delete removes an object for good, or answers NotFound. If an attempt broke off
@@ -117,6 +118,13 @@ func (c *Client) Delete(ctx context.Context, name Name, cond Condition) error {
 		return err
 	}
 	return resp.Body.Close()
+}
+
+// ValidatePut reports as Invalid what Put would refuse before it asks the node:
+// conditions, content types and metadata that cannot be sent.
+func ValidatePut(opts PutOptions) error {
+	_, err := putHeader(opts)
+	return err
 }
 
 // putHeader returns the headers that say what opts say.
@@ -203,9 +211,8 @@ func (o objectJSON) info(bucket string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	// Headers tell the time in seconds; an Info is the same from wherever it comes.
 	return Info{
-		Name: Name{Bucket: bucket, Key: o.Key}, Size: o.Size, ETag: o.ETag, Modified: o.Modified.Truncate(time.Second),
+		Name: Name{Bucket: bucket, Key: o.Key}, Size: o.Size, ETag: o.ETag, Modified: o.Modified,
 		Version: version, CRC32: crc, ContentType: contentType(o.ContentType), Metadata: o.Metadata,
 	}, nil
 }

@@ -20,7 +20,8 @@ func (p *program) bucketCommand() *cobra.Command {
 func bucketFlags(cmd *cobra.Command) func() penstock.BucketOptions {
 	var quota size
 	cmd.Flags().Var(&quota, "quota", "bytes the bucket may hold; 0 means no limit")
-	verify := cmd.Flags().String("verify", "", "`WHEN` stored bytes are checked beyond the usual: always, or empty")
+	verify := choice{allowed: []string{"always", ""}}
+	cmd.Flags().Var(&verify, "verify", "`WHEN` stored bytes are checked beyond the usual: always, or empty")
 	return func() penstock.BucketOptions {
 		var opts penstock.BucketOptions
 		if cmd.Flags().Changed("quota") {
@@ -28,7 +29,7 @@ func bucketFlags(cmd *cobra.Command) func() penstock.BucketOptions {
 			opts.Quota = &bytes
 		}
 		if cmd.Flags().Changed("verify") {
-			opts.Verify = verify
+			opts.Verify = &verify.value
 		}
 		return opts
 	}

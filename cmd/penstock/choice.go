@@ -22,7 +22,14 @@ func (c *choice) Set(text string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("want %s", strings.Join(c.allowed, " or "))
+	var names []string
+	for _, allowed := range c.allowed {
+		if allowed == "" {
+			allowed = `""`
+		}
+		names = append(names, allowed)
+	}
+	return fmt.Errorf("want %s", strings.Join(names, " or "))
 }
 
 // Type is how help names the value.

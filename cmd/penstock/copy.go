@@ -24,11 +24,14 @@ func (p *program) copyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := writable(penstock.PutOptions{Condition: cond}); err != nil {
+			return err
+		}
 		client, err := conn.client()
 		if err != nil {
 			return err
 		}
-		info, err := client.Copy(cmd.Context(), from, to, cond)
+		info, err := client.Copy(cmd.Context(), to, from, cond)
 		if err != nil || !*asJSON {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"penstock.dev/penstock/internal/server"
 )
 
 // dataDir is one --data: a directory that is a disk to the node.
@@ -34,6 +36,15 @@ func (f *dataFlag) all() []dataDir {
 		return []dataDir{{path: "penstock-data"}}
 	}
 	return f.dirs
+}
+
+// disks returns the directories as a server takes them.
+func (f *dataFlag) disks() []server.Data {
+	var all []server.Data
+	for _, dir := range f.all() {
+		all = append(all, server.Data{Dir: dir.path, Kind: dir.kind, Quota: dir.quota})
+	}
+	return all
 }
 
 // parseDataDir reads DIR[,kind=ssd][,quota=SIZE].

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"penstock.dev/penstock/internal/server"
 )
 
 // finding is the outcome of one thing the doctor looked at.
@@ -51,6 +53,11 @@ Exits with 1 if a check failed; a warning is not a failure.`,
 	conn, asJSON, data := p.connectFlags(cmd), jsonFlag(cmd), dataFlags(cmd)
 	listen := cmd.Flags().String("listen", defaultListen, "`ADDRESS` the node will listen at")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// What a start would refuse as wrong use is that here, too.
+		opts := server.Options{Data: data.disks(), Listen: *listen}
+		if err := opts.Validate(); err != nil {
+			return &usageError{err}
+		}
 		e := new(examination)
 		e.checkSystem()
 		for _, dir := range data.all() {

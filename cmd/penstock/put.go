@@ -35,6 +35,9 @@ is read twice for that. Standard input is checked after it is stored.`,
 		if opts.Metadata, err = parseMetadata(*metadata); err != nil {
 			return err
 		}
+		if err := writable(opts); err != nil {
+			return err
+		}
 		client, err := conn.client()
 		if err != nil {
 			return err
@@ -62,6 +65,14 @@ is read twice for that. Standard input is checked after it is stored.`,
 func conditionFlags(cmd *cobra.Command, cond *penstock.Condition) {
 	cmd.Flags().StringVar(&cond.IfMatch, "if-match", "", "only if the object has this `ETAG` (* for any)")
 	cmd.Flags().StringVar(&cond.IfNoneMatch, "if-none-match", "", "only if the object does not have this `ETAG` (* for none at all)")
+}
+
+// writable checks what goes with a write, before anything is opened or asked.
+func writable(opts penstock.PutOptions) error {
+	if err := penstock.ValidatePut(opts); err != nil {
+		return &usageError{err}
+	}
+	return nil
 }
 
 // parseMetadata splits KEY=VALUE arguments.

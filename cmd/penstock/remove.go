@@ -22,6 +22,9 @@ func (p *program) removeCommand() *cobra.Command {
 			}
 			names = append(names, name)
 		}
+		if err := writable(penstock.PutOptions{Condition: cond}); err != nil {
+			return err
+		}
 		client, err := conn.client()
 		if err != nil {
 			return err

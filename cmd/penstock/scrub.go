@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -14,7 +15,10 @@ func (p *program) scrubCommand() *cobra.Command {
 		Use:   "scrub",
 		Short: "Have the node read and check everything it stores",
 		Long: `Have the node read and check everything it stores, and print every damage it
-finds. Exits with 1 if there is any. The scrub stops when this command does.`,
+finds. Exits with 1 if there is any. The scrub stops when this command does.
+
+The last line is the sum. With --json every line is a JSON object: {"finding": ...}
+for each damage, {"report": ...} at the end; without a report the scrub did not end.`,
 		Args: wants(0, 0),
 	}
 	conn, asJSON := p.connectFlags(cmd), jsonFlag(cmd)
@@ -23,8 +27,7 @@ finds. Exits with 1 if there is any. The scrub stops when this command does.`,
 		if err != nil {
 			return err
 		}
-		bar, list := newProgress(p.err), &jsonArray{w: p.out}
-		var report penstock.ScrubReport
+		bar := newProgress(p.err)
 		findings := 0
 		for event, err := range client.Scrub(cmd.Context()) {
 			switch {
@@ -36,20 +39,16 @@ finds. Exits with 1 if there is any. The scrub stops when this command does.`,
 			case event.Finding != nil:
 				findings++
 				bar.clear()
-				if err := p.printDamage(*event.Finding, list, *asJSON); err != nil {
+				if err := p.printScrub(event, *asJSON); err != nil {
 					return err
 				}
 			case event.Report != nil:
-				report = *event.Report
+				bar.clear()
+				if err := p.printScrub(event, *asJSON); err != nil {
+					return err
+				}
 			}
 		}
-		bar.clear()
-		if *asJSON {
-			if err := list.end(); err != nil {
-				return err
-			}
-		}
-		fmt.Fprintf(p.err, "scrubbed %d records and %d blobs, %s: %s\n", report.Records, report.Blobs, formatSize(report.Bytes), findingCount(findings))
 		if findings > 0 {
 			return errReported
 		}
@@ -69,11 +68,24 @@ func findingCount(n int) string {
 	return fmt.Sprintf("%d findings", n)
 }
 
-// printDamage prints one finding on a line of its own.
-func (p *program) printDamage(f penstock.ScrubFinding, list *jsonArray, asJSON bool) error {
-	if asJSON {
-		return list.add(f)
+// printScrub prints a finding or the report on a line of its own.
+func (p *program) printScrub(event penstock.ScrubEvent, asJSON bool) error {
+	switch {
+	case asJSON:
+		line := json.NewEncoder(p.out)
+		line.SetEscapeHTML(false)
+		return line.Encode(event)
+	case event.Finding != nil:
+		_, err := fmt.Fprintln(p.out, damage(*event.Finding))
+		return err
 	}
+	r := event.Report
+	_, err := fmt.Fprintf(p.out, "scrubbed %d records and %d blobs, %s: %s\n", r.Records, r.Blobs, formatSize(r.Bytes), findingCount(int(r.Findings)))
+	return err
+}
+
+// damage says what was found, in one line.
+func damage(f penstock.ScrubFinding) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  disk %s", f.Kind, f.Disk)
 	if f.File != "" {
@@ -85,6 +97,5 @@ func (p *program) printDamage(f penstock.ScrubFinding, list *jsonArray, asJSON b
 	if f.Detail != "" {
 		fmt.Fprintf(&b, ": %s", quoted(f.Detail))
 	}
-	_, err := fmt.Fprintln(p.out, b.String())
-	return err
+	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,8 +17,8 @@ func (p *program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node",
-		Long: `Run a node until SIGTERM or SIGINT: it then lets requests finish and exits with 0.
-A second signal ends it at once.
+		Long: `Run a node until SIGTERM, SIGINT or SIGHUP: it then lets requests finish and exits
+with 0. A second signal ends it at once.
 
 The root user's keys come from PENSTOCK_ACCESS_KEY, PENSTOCK_SECRET_KEY and
 PENSTOCK_TOKEN. What is missing there is made at the first start, kept in the data
@@ -36,9 +37,10 @@ directories and shown once. To listen beyond loopback a token must exist.`,
 	flags.StringArrayVar(&opts.Forget, "forget-disk", nil, "`ID` of a disk that will never come back, so that what only it held is lost and not unavailable; may be repeated")
 	limitFlags(cmd, &opts)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		for _, dir := range data.all() {
-			opts.Data = append(opts.Data, server.Data{Dir: dir.path, Kind: dir.kind, Quota: dir.quota})
+		if err := positive(opts); err != nil {
+			return err
 		}
+		opts.Data = data.disks()
 		opts.Relaxed = durability.value == "relaxed"
 		p.rootKeys(&opts)
 		opts.Version = readVersion().Version
@@ -46,9 +48,6 @@ directories and shown once. To listen beyond loopback a token must exist.`,
 		opts.Ready = func(s server.Started) { announce(p.out, s) }
 		if err := opts.Validate(); err != nil {
 			return &usageError{err}
-		}
-		if l := opts.Limits; min(l.Requests, l.Connections) < 0 || min(l.HeaderTimeout, l.IdleTimeout, l.Pace, opts.Drain) < 0 {
-			return usagef("a limit or time is negative")
 		}
 		return serve(cmd.Context(), opts)
 	}
@@ -75,11 +74,29 @@ func limitFlags(cmd *cobra.Command, opts *server.Options) {
 	flags.IntVar(&limits.Connections, "max-connections", 4096, "`N` connections at once; one more is answered 503 and closed")
 	limits.Body = 1 << 40
 	flags.Var((*size)(&limits.Body), "max-body", "largest body of a request")
-	flags.DurationVar(&limits.HeaderTimeout, "header-timeout", 0, "`TIME` for the header of a request to arrive (default 10s)")
-	flags.DurationVar(&limits.IdleTimeout, "idle-timeout", 0, "`TIME` a connection may be idle (default 2m)")
-	flags.DurationVar(&limits.Pace, "pace", 0, "`TIME` a client may take for each MiB, in either direction (default 1m)")
-	flags.DurationVar(&opts.Drain, "drain", 0, "`TIME` requests may go on after a signal (default 30s)")
-	flags.Var((*size)(&opts.PackSize), "pack-size", "size of a pack; 0 chooses by the size of the disk")
+	flags.DurationVar(&limits.HeaderTimeout, "header-timeout", 10*time.Second, "`TIME` for the header of a request to arrive")
+	flags.DurationVar(&limits.IdleTimeout, "idle-timeout", 2*time.Minute, "`TIME` a connection may be idle")
+	flags.DurationVar(&limits.Pace, "pace", time.Minute, "`TIME` a client may take for each MiB, in either direction")
+	flags.DurationVar(&opts.Drain, "drain", 30*time.Second, "`TIME` requests may go on after a signal")
+	flags.Var((*size)(&opts.PackSize), "pack-size", "size of a pack, at least 1MiB; 0 chooses by the size of the disk")
+}
+
+// positive refuses limits of nothing. To the server zero means its default, which
+// nobody means who writes 0.
+func positive(opts server.Options) error {
+	l := opts.Limits
+	for _, limit := range []struct {
+		flag  string
+		value int64
+	}{
+		{"max-requests", int64(l.Requests)}, {"max-connections", int64(l.Connections)}, {"max-body", l.Body},
+		{"header-timeout", int64(l.HeaderTimeout)}, {"idle-timeout", int64(l.IdleTimeout)}, {"pace", int64(l.Pace)}, {"drain", int64(opts.Drain)},
+	} {
+		if limit.value <= 0 {
+			return usagef("--%s must be more than 0", limit.flag)
+		}
+	}
+	return nil
 }
 
 // rootKeys takes the root user's keys from the environment, the only place for

@@ -57,7 +57,7 @@ func (p *program) statCommand() *cobra.Command {
 			"key", quoted(d.Key),
 			"size", fmt.Sprintf("%d (%s)", d.Size, formatSize(d.Size)),
 			"etag", d.ETag,
-			"modified", d.Modified.Format(time.RFC3339),
+			"modified", d.Modified.Format(time.RFC3339Nano),
 			"version", d.Version,
 			"crc32", d.CRC32,
 			"content-type", d.ContentType,

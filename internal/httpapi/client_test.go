@@ -72,7 +72,8 @@ func (c *client) do(ctx context.Context, method, url string, body io.Reader, hea
 }
 
 func errorOf(answer *http.Response) error {
-	kind := object.ParseKind(answer.Header.Get("X-Penstock-Error"))
+	said, _, _ := strings.Cut(answer.Header.Get("X-Penstock-Error"), ":") // the message follows, for HEAD
+	kind := object.ParseKind(said)
 	if answer.StatusCode == http.StatusRequestedRangeNotSatisfiable {
 		size, _ := strconv.ParseInt(strings.TrimPrefix(answer.Header.Get("Content-Range"), "bytes */"), 10, 64)
 		return &object.Error{Kind: kind, Err: &object.RangeError{Size: size}}
@@ -87,7 +88,7 @@ func infoOf(name object.Name, h http.Header) object.Info {
 	if _, total, ok := strings.Cut(h.Get("Content-Range"), "/"); ok {
 		info.Size, _ = strconv.ParseInt(total, 10, 64)
 	}
-	info.Modified, _ = http.ParseTime(h.Get("Last-Modified"))
+	info.Modified, _ = time.Parse(time.RFC3339Nano, h.Get("X-Penstock-Modified"))
 	info.Version = versionOf(h.Get("X-Penstock-Version"))
 	info.CRC32 = crcOf(h.Get("X-Penstock-Crc32"))
 	if info.ContentType == "application/octet-stream" {
@@ -114,8 +115,7 @@ func crcOf(s string) uint32 {
 	return uint32(n)
 }
 
-// objectInfo is the JSON of an object or an entry. HTTP's dates have no fractions
-// of seconds, so they are cut here, too.
+// objectInfo is the JSON of an object or an entry.
 type objectInfo struct {
 	Key         string
 	Size        int64
@@ -129,7 +129,7 @@ type objectInfo struct {
 
 func (o objectInfo) info(bucket string) object.Info {
 	return object.Info{
-		Name: object.Name{Bucket: bucket, Key: o.Key}, Size: o.Size, ETag: o.ETag, Modified: o.Modified.Truncate(time.Second),
+		Name: object.Name{Bucket: bucket, Key: o.Key}, Size: o.Size, ETag: o.ETag, Modified: o.Modified,
 		Version: versionOf(o.Version), CRC32: crcOf(o.CRC32), ContentType: o.ContentType, Metadata: o.Metadata,
 	}
 }

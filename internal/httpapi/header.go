@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"penstock.dev/penstock/internal/object"
@@ -12,6 +13,8 @@ import (
 // Our own headers, in canonical form.
 const (
 	headerVersion    = "X-Penstock-Version"
+	headerModified   = "X-Penstock-Modified"
+	headerError      = "X-Penstock-Error"
 	headerCRC32      = "X-Penstock-Crc32"
 	headerMeta       = "X-Penstock-Meta-"
 	headerCopySource = "X-Penstock-Copy-Source"
@@ -22,15 +25,19 @@ const (
 	maxContentType = 1 << 10
 )
 
-// describe sets the headers that say what an object is. The values are cut from
-// one string, and their slices from one array: a small GET spends as much on its
-// headers as on everything else at the door, so they get one allocation.
-func (x *exchange) describe(info *object.Info) {
+// stamp sets the headers that say which write of an object is meant. The values
+// are cut from one string, and their slices from one array: a small GET spends as
+// much on its headers as on everything else at the door, so they get one
+// allocation.
+func (x *exchange) stamp(info *object.Info) {
 	b := append(x.text[:0], '"')
 	b = append(b, info.ETag...)
 	b = append(b, '"')
 	etag := len(b)
-	b = info.Modified.UTC().AppendFormat(b, http.TimeFormat)
+	when := info.Modified.UTC()
+	b = when.AppendFormat(b, http.TimeFormat)
+	seconds := len(b)
+	b = when.AppendFormat(b, time.RFC3339Nano)
 	modified := len(b)
 	b = strconv.AppendUint(b, uint64(info.Version.Map), 10)
 	b = append(b, '.')
@@ -42,9 +49,16 @@ func (x *exchange) describe(info *object.Info) {
 
 	h := x.w.Header()
 	h["Etag"] = x.value(s[:etag])
-	h["Last-Modified"] = x.value(s[etag:modified])
+	h["Last-Modified"] = x.value(s[etag:seconds])
+	h[headerModified] = x.value(s[seconds:modified])
 	h[headerVersion] = x.value(s[modified:version])
 	h[headerCRC32] = x.value(s[version:])
+}
+
+// describe sets the headers that say what an object is.
+func (x *exchange) describe(info *object.Info) {
+	x.stamp(info)
+	h := x.w.Header()
 	h["Accept-Ranges"] = byteRanges
 	h["X-Content-Type-Options"] = noSniff
 	if info.ContentType == "" {

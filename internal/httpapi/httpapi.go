@@ -66,6 +66,9 @@ type API struct {
 	router    router
 	document  []byte
 	exchanges sync.Pool
+	frames    sync.Pool    // of *frames
+	bodies    sync.Pool    // of *[]byte, for requests that are held in memory
+	rounds    sync.Pool    // of *[]byte of roundBytes
 	conns     atomic.Int64 // open connections of all listeners
 	ready     atomic.Bool
 	presence  presence
@@ -91,11 +94,19 @@ func New(o Options) (*API, error) {
 	}
 	a.presence.empty = make(chan struct{})
 	a.exchanges.New = func() any { return new(exchange) }
+	a.frames.New = newFrames
+	a.bodies.New = func() any { return new([]byte) }
+	a.rounds.New = func() any {
+		b := make([]byte, 0, roundBytes)
+		return &b
+	}
 	table := routes()
-	slots := map[class]*slots{dataClass: newSlots(o.Limits.Requests), controlClass: newSlots(o.Limits.ControlRequests)}
+	slots := map[class]*slots{
+		dataClass: newSlots(o.Limits.Requests), batchClass: newSlots(o.Limits.Batches), controlClass: newSlots(o.Limits.ControlRequests),
+	}
 	a.router = newRouter(table, slots)
 	a.metrics = newMetrics(table)
-	for class, name := range map[class]string{dataClass: "data", controlClass: "control"} {
+	for class, name := range map[class]string{dataClass: "data", batchClass: "batch", controlClass: "control"} {
 		a.metrics.watch("penstock_http_requests_in_flight", "Requests that take up a slot now.",
 			prometheus.Labels{"class": name}, func() float64 { return float64(slots[class].used.Load()) })
 	}
@@ -155,6 +166,7 @@ func (a *API) serve(x *exchange) error {
 
 var (
 	errSlots    = object.Errorf(object.Busy, "too many requests are going on")
+	errInternal = object.Errorf(object.Internal, "internal error; the node's log says more") // it may name files, which are not the client's business
 	errStopping = object.Errorf(object.Busy, "the node is stopping")
 )
 
@@ -177,6 +189,19 @@ func (a *API) finish(x *exchange) {
 	if abort {
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// itemError accounts for one of many items of a request that failed, and returns
+// what the client is told.
+func (a *API) itemError(x *exchange, err error) error {
+	kind := object.KindOf(err)
+	if answers[kind].ours {
+		a.logError(x, err)
+	}
+	if kind == object.Internal {
+		return errInternal
+	}
+	return err
 }
 
 // logError reports an error that ends at the door and is ours, not the client's.

@@ -103,3 +103,17 @@ type scrubJSON struct {
 	Report   *node.ScrubReport   `json:"report,omitempty"`
 	Error    *errorDetail        `json:"error,omitempty"`
 }
+
+// batchJSON is what a batch asks for. Package wire reads it.
+type batchJSON struct {
+	Bucket string    `json:"bucket"`
+	Refs   []refJSON `json:"refs"`
+}
+
+type refJSON struct {
+	Key    string `json:"key"`
+	Bucket string `json:"bucket,omitempty"`
+	Member string `json:"member,omitempty"`
+	Offset int64  `json:"offset,omitempty"`
+	Length int64  `json:"length,omitempty"`
+}

@@ -17,6 +17,7 @@ type Limits struct {
 	Header          int           // bytes of a request's header: 64 KiB
 	Body            int64         // bytes of a request's body: 1 TiB
 	Requests        int           // data requests at once: 1024; one more is answered 503
+	Batches         int           // batches, in and out, at once, beside the others: 64
 	ControlRequests int           // requests of operators at once, beside the others: 32
 	Connections     int           // connections at once: 4096; one more is answered 503 and closed
 	HeaderTimeout   time.Duration // for the header to arrive: 10 s
@@ -26,13 +27,14 @@ type Limits struct {
 
 // Validate fills in the defaults and reports as Invalid what makes no sense.
 func (l *Limits) Validate() error {
-	if l.Header < 0 || l.Body < 0 || l.Requests < 0 || l.ControlRequests < 0 || l.Connections < 0 ||
+	if l.Header < 0 || l.Body < 0 || l.Requests < 0 || l.Batches < 0 || l.ControlRequests < 0 || l.Connections < 0 ||
 		l.HeaderTimeout < 0 || l.IdleTimeout < 0 || l.Pace < 0 {
 		return object.Errorf(object.Invalid, "a limit of the native door is negative")
 	}
 	orDefault(&l.Header, 64<<10)
 	orDefault(&l.Body, 1<<40)
 	orDefault(&l.Requests, 1024)
+	orDefault(&l.Batches, 64)
 	orDefault(&l.ControlRequests, 32)
 	orDefault(&l.Connections, 4096)
 	orDefault(&l.HeaderTimeout, 10*time.Second)

@@ -9,8 +9,10 @@ import (
 
 // getObject sends an object, or a part of it.
 func (a *API) getObject(x *exchange) error {
-	if err := x.noQuery(); err != nil {
+	if path, err := x.member(); err != nil {
 		return err
+	} else if path != "" {
+		return a.getMember(x, path)
 	}
 	reader, part, err := a.openObject(x)
 	if err != nil {
@@ -39,14 +41,9 @@ func (a *API) getObject(x *exchange) error {
 // does not matter, even when it lies outside.
 func (a *API) openObject(x *exchange) (reader object.Reader, part bool, err error) {
 	ctx, h := x.r.Context(), x.r.Header
-	var wanted object.Range
-	if values := h["Range"]; values != nil {
-		if len(values) != 1 {
-			return nil, false, object.Errorf(object.Invalid, "there are %d Range headers", len(values))
-		}
-		if wanted, part, err = parseRange(values[0]); err != nil {
-			return nil, false, err
-		}
+	wanted, part, err := x.wantedRange()
+	if err != nil {
+		return nil, false, err
 	}
 	reader, err = a.node.Open(ctx, x.name, wanted)
 	if !part || (err != nil && !isOutside(err)) {
@@ -101,8 +98,10 @@ func (x *exchange) weigh(info *object.Info) (done bool, err error) {
 
 // headObject describes an object.
 func (a *API) headObject(x *exchange) error {
-	if err := x.noQuery(); err != nil {
+	if path, err := x.member(); err != nil {
 		return err
+	} else if path != "" {
+		return a.headMember(x, path)
 	}
 	info, err := a.node.Stat(x.r.Context(), x.name)
 	if err != nil {
@@ -141,7 +140,7 @@ func (a *API) putObject(x *exchange) error {
 		}
 		return err
 	}
-	return x.respond(http.StatusOK, newObjectJSON(info))
+	return x.stored(info)
 }
 
 func (a *API) copyObject(x *exchange, sources []string, opts object.PutOptions) error {
@@ -159,6 +158,12 @@ func (a *API) copyObject(x *exchange, sources []string, opts object.PutOptions) 
 	if err != nil {
 		return err
 	}
+	return x.stored(info)
+}
+
+// stored answers a write with what it stored.
+func (x *exchange) stored(info object.Info) error {
+	x.stamp(&info)
 	return x.respond(http.StatusOK, newObjectJSON(info))
 }
 
@@ -178,14 +183,10 @@ func (a *API) deleteObject(x *exchange) error {
 }
 
 // noQuery refuses parameters where there are none. Ignoring one would mean to
-// answer a question that was not asked, such as the whole of an archive instead of
-// one member of it.
+// answer a question that was not asked.
 func (x *exchange) noQuery() error {
 	if x.r.URL.RawQuery == "" {
 		return nil
-	}
-	if x.r.URL.Query().Has("member") {
-		return object.Errorf(object.Invalid, "this version of Penstock cannot read members of archives")
 	}
 	return object.Errorf(object.Invalid, "this request takes no parameters, not %.80q", x.r.URL.RawQuery)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"penstock.dev/penstock/internal/node/nodetest"
 	"penstock.dev/penstock/internal/object"
@@ -19,7 +20,7 @@ import (
 
 func TestObjectHeaders(t *testing.T) {
 	d := open(t, config{})
-	body, _ := d.want(t, 200, "PUT", "/v1/objects/bucket/dir/k", "hello", "X-Penstock-Meta-Label: n01", "Content-Type: text/html")
+	body, said := d.want(t, 200, "PUT", "/v1/objects/bucket/dir/k", "hello", "X-Penstock-Meta-Label: n01", "Content-Type: text/html")
 	var put struct {
 		Bucket, Key, ETag, Version, CRC32 string
 		Size                              int64
@@ -37,11 +38,25 @@ func TestObjectHeaders(t *testing.T) {
 			"Etag": `"` + put.ETag + `"`, "Content-Type": "text/html", "Content-Length": "5", "Accept-Ranges": "bytes",
 			"X-Penstock-Version": put.Version, "X-Penstock-Crc32": "3610a686", "X-Penstock-Meta-Label": "n01",
 			"Last-Modified":          put.Modified.UTC().Format(http.TimeFormat),
+			"X-Penstock-Modified":    put.Modified.UTC().Format(time.RFC3339Nano),
 			"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox", "Content-Range": "",
 		} {
 			if got := h.Get(name); got != want {
 				t.Errorf("%s: %s is %q, want %q", method, name, got, want)
 			}
+		}
+	}
+	// What was stored is described by the answers of writes, too, but they are not it.
+	_, copied := d.want(t, 200, "PUT", "/v1/objects/bucket/copy", "", "X-Penstock-Copy-Source: /bucket/dir/k")
+	for key, got := range map[string]http.Header{"dir/k": said, "copy": copied} {
+		_, h := d.want(t, 200, "HEAD", "/v1/objects/bucket/"+key, "")
+		for _, name := range []string{"Etag", "Last-Modified", "X-Penstock-Modified", "X-Penstock-Version", "X-Penstock-Crc32"} {
+			if got.Get(name) != h.Get(name) || h.Get(name) == "" {
+				t.Errorf("PUT of %s: %s is %q, HEAD has %q", key, name, got.Get(name), h.Get(name))
+			}
+		}
+		if got.Get("Content-Type") != "application/json" || got.Get("X-Penstock-Meta-Label") != "" || got.Get("Accept-Ranges") != "" {
+			t.Errorf("PUT of %s has headers of the object: %v", key, got)
 		}
 	}
 	d.put(t, "plain", "<html>")
@@ -52,8 +67,16 @@ func TestObjectHeaders(t *testing.T) {
 		t.Errorf("HEAD has a body: %q", body)
 	}
 	_, h := d.want(t, 404, "HEAD", "/v1/objects/bucket/missing", "")
-	if h.Get("X-Penstock-Error") != "NotFound" {
-		t.Error("an error of HEAD does not say its kind")
+	if got := h.Get("X-Penstock-Error"); got != "NotFound: bucket/missing does not exist" {
+		t.Errorf("the error of HEAD is %q", got)
+	}
+	if _, h := d.want(t, 404, "GET", "/v1/objects/bucket/missing", ""); h.Get("X-Penstock-Error") != "NotFound" {
+		t.Errorf("the kind of GET's error is %q", h.Get("X-Penstock-Error"))
+	}
+	awkward := "%0d%0aX-Evil:%201" + strings.Repeat("%c3%a9", 200)
+	_, h = d.want(t, 404, "HEAD", "/v1/objects/bucket/"+awkward, "")
+	if got := h.Get("X-Penstock-Error"); h.Get("X-Evil") != "" || !utf8.ValidString(got) || len(got) < 190 || len(got) > 200 {
+		t.Errorf("the error of HEAD is %q", got)
 	}
 	d.want(t, 204, "DELETE", "/v1/objects/bucket/plain", "")
 	body, _ = d.want(t, 404, "DELETE", "/v1/objects/bucket/plain", "")
@@ -103,6 +126,9 @@ func TestRanges(t *testing.T) {
 		body, h := d.want(t, tt.status, "GET", "/v1/objects/bucket/"+tt.key, "", "Range: "+tt.header)
 		if tt.status < 300 && body != tt.body || h.Get("Content-Range") != tt.ranges {
 			t.Errorf("%s of %s gives %q, %q; want %q, %q", tt.header, tt.key, body, h.Get("Content-Range"), tt.body, tt.ranges)
+		}
+		if tt.status == 416 && (!strings.Contains(body, "lies outside bucket/"+tt.key) || strings.Contains(body, "9223372036854775807")) {
+			t.Errorf("%s of %s is answered %s", tt.header, tt.key, body)
 		}
 		if tt.status >= 400 && h.Get("Etag") != "" {
 			t.Errorf("%s: the error has the object's headers", tt.header)
@@ -266,7 +292,7 @@ func TestListing(t *testing.T) {
 	d.want(t, 404, "GET", "/v1/objects/missing", "")
 	d.want(t, 400, "GET", "/v1/objects/UPPER", "")
 	body, _ = d.want(t, 400, "GET", "/v1/objects/bucket/a?member=x", "")
-	wantError(t, body, "Invalid", "members of archives")
+	wantError(t, body, "Invalid", "unreadable tar")
 	for _, method := range []string{"GET", "PUT", "DELETE"} {
 		d.want(t, 400, method, "/v1/objects/bucket/a?versionId=x", "")
 	}

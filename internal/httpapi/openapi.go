@@ -90,7 +90,7 @@ func (r *route) operation(s schemas) dict {
 		op["requestBody"] = dict{"description": b.about, "content": dict{b.kind: s.media(b.of)}}
 	}
 	responses := dict{"default": dict{
-		"description": "An error: 400 Invalid, 401 or 403 Denied, 404 NotFound, 409 or 412 Exists, 412 Stale, 500 Corrupt or Internal, 503 Busy or Unavailable with Retry-After. X-Penstock-Error has the kind, too.",
+		"description": "An error: 400 Invalid, 401 or 403 Denied, 404 NotFound, 409 or 412 Exists, 412 Stale, 500 Corrupt or Internal, 503 Busy or Unavailable with Retry-After. X-Penstock-Error has the kind, too; in answers to HEAD, which have no body, it is \"KIND: MESSAGE\".",
 		"content":     dict{jsonContent: s.media(errorBody{})},
 	}}
 	for _, reply := range r.doc.replies {

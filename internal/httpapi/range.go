@@ -100,3 +100,15 @@ func parsePosition(s string) (int64, bool) {
 	}
 	return n, true
 }
+
+// wantedRange returns what the Range header asks for, and whether it asks for a part.
+func (x *exchange) wantedRange() (wanted object.Range, part bool, err error) {
+	values := x.r.Header["Range"]
+	switch len(values) {
+	case 0:
+		return wanted, false, nil
+	case 1:
+		return parseRange(values[0])
+	}
+	return wanted, false, object.Errorf(object.Invalid, "there are %d Range headers", len(values))
+}

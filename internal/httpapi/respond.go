@@ -8,7 +8,10 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
+	"unicode"
+	"unicode/utf8"
 
 	"penstock.dev/penstock/internal/object"
 )
@@ -63,6 +66,11 @@ func (x *exchange) withStatus(err error) *statusError {
 	}
 	var outside *object.RangeError
 	if errors.As(err, &outside) {
+		if asked := x.r.Header.Get("Range"); asked != "" {
+			// In the client's words: what was made of the header further down has numbers
+			// that the client never wrote.
+			err = object.Errorf(object.KindOf(err), "Range %.80q lies outside %s, which has %d bytes", asked, x.name, outside.Size)
+		}
 		return &statusError{status: http.StatusRequestedRangeNotSatisfiable, size: outside.Size, err: err}
 	}
 	kind := object.KindOf(err)
@@ -90,16 +98,19 @@ func (x *exchange) fail(err error) {
 	e := x.withStatus(err)
 	kind := object.KindOf(err)
 	how := answers[kind]
-	message := err.Error()
+	message := e.Error()
 	if how.ours {
 		x.api.logError(x, err)
 	}
 	if kind == object.Internal {
-		message = "internal error; the node's log says more" // it may name files, which are not the client's business
+		message = errInternal.Error()
 	}
 	h := x.Header()
-	clear(h)                                        // nothing of an answer that was being prepared
-	h["X-Penstock-Error"] = []string{kind.String()} // HEAD has no body to say it in
+	clear(h) // nothing of an answer that was being prepared
+	h[headerError] = []string{kind.String()}
+	if x.r.Method == http.MethodHead {
+		h[headerError] = []string{headerText(kind.String() + ": " + message)} // there is no body to say it in
+	}
 	if how.retry != "" {
 		h["Retry-After"] = []string{how.retry}
 	}
@@ -117,6 +128,24 @@ func (x *exchange) fail(err error) {
 	}
 	x.status = e.status
 	x.writeJSON(errorBody{errorDetail{kind.String(), message}})
+}
+
+// maxHeaderText bounds an error's message in a header.
+const maxHeaderText = 200
+
+// headerText makes a text fit for a header: one line of whole characters, not long.
+func headerText(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, s)
+	for len(s) > maxHeaderText {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	return strings.TrimSpace(s)
 }
 
 // bodyWaits reports whether more of the body is still to come than it is sensible

@@ -21,6 +21,7 @@ type class uint8
 
 const (
 	dataClass    class = iota // objects
+	batchClass                // many objects: each takes some MiB of memory
 	controlClass              // operators: always a few of their own
 )
 

@@ -1,6 +1,10 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+
+	"penstock.dev/penstock/internal/wire"
+)
 
 // routes is the table: every operation of the door, who may use it, and what it
 // is. It is the only list of them. The router tries the patterns in this order.
@@ -9,7 +13,7 @@ func routes() []*route {
 		{method: http.MethodGet, pattern: "/v1/objects/{bucket}/{key}", name: "getObject", handle: (*API).getObject, doc: doc{
 			summary: "Read an object, or one range of it",
 			detail:  "The answer to several ranges is the whole object. If damage is found after the header was sent, the connection is cut.",
-			params:  join(rangeParams, readConditions),
+			params:  join(memberParams, rangeParams, readConditions),
 			replies: []reply{
 				{status: 200, about: "The object.", content: "application/octet-stream", headers: objectHeaders},
 				{status: 206, about: "The range.", content: "application/octet-stream", headers: objectHeaders},
@@ -19,7 +23,7 @@ func routes() []*route {
 			},
 		}},
 		{method: http.MethodHead, pattern: "/v1/objects/{bucket}/{key}", name: "headObject", handle: (*API).headObject, doc: doc{
-			summary: "Describe an object", params: readConditions,
+			summary: "Describe an object", params: join(memberParams, readConditions),
 			replies: []reply{{status: 200, about: "Its headers.", headers: objectHeaders}, {status: 304, about: "The client knows it already."}},
 		}},
 		{method: http.MethodPut, pattern: "/v1/objects/{bucket}/{key}", name: "putObject", handle: (*API).putObject, doc: doc{
@@ -33,7 +37,7 @@ func routes() []*route {
 			}),
 			body: &content{kind: "application/octet-stream", about: "The object."},
 			replies: []reply{
-				{status: 200, about: "Stored.", content: jsonContent, of: objectJSON{}},
+				{status: 200, about: "Stored.", content: jsonContent, of: objectJSON{}, headers: stampHeaders},
 				{status: 412, about: "A condition does not hold.", content: jsonContent, of: errorBody{}},
 				{status: 413, about: "The body is too large.", content: jsonContent, of: errorBody{}},
 			},
@@ -52,6 +56,24 @@ func routes() []*route {
 				{in: "query", name: "limit", about: "Entries and prefixes together, 1 to 10000; 1000 if not given.", integer: true},
 			},
 			replies: []reply{{status: 200, about: "The page.", content: jsonContent, of: pageJSON{}}},
+		}},
+
+		{method: http.MethodPost, pattern: "/v1/batch", name: "batch", class: batchClass, handle: (*API).batch, doc: doc{
+			summary: "Read many objects, or files inside of tars, at once",
+			detail:  "Items come in the order they were asked for; one that fails is an error in its place. docs/internals/wire.md draws the frames. With Accept: application/x-tar the answer is a tar, in which .penstock/failed/NUMBER stands for an item that failed. At most 65,536 references.",
+			params:  []param{{in: "header", name: "Accept", about: wire.BatchType + ", the default, or " + tarType + "."}},
+			body:    &content{kind: jsonContent, about: "What to read; or " + wire.RefsType + ", the same in frames.", of: batchJSON{}},
+			replies: []reply{{status: 200, about: "The items.", content: wire.BatchType}, {status: 415, about: "References of another kind.", content: jsonContent, of: errorBody{}}},
+		}},
+		{method: http.MethodPost, pattern: "/v1/put-batch", name: "putBatch", class: batchClass, handle: (*API).putBatch, doc: doc{
+			summary: "Store many objects at once",
+			detail:  "Each is stored whole or not at all. When the answer comes all but those it names as failed are durable.",
+			params: []param{
+				{in: "query", name: "bucket", about: "Where to store them."},
+				{in: "query", name: "prefix", about: "What to put before each key."},
+			},
+			body:    &content{kind: wire.ObjectsType, about: "The objects, in frames; or " + tarType + "."},
+			replies: []reply{{status: 200, about: "What was stored and what was not.", content: jsonContent, of: putBatchJSON{}}, {status: 415, about: "Objects of another kind.", content: jsonContent, of: errorBody{}}},
 		}},
 
 		{method: http.MethodGet, pattern: "/v1/buckets", name: "listBuckets", class: controlClass, handle: (*API).listBuckets, doc: doc{
@@ -120,6 +142,9 @@ var (
 		{in: "header", name: "Range", about: "bytes=FIRST-LAST, bytes=FIRST- or bytes=-LENGTH."},
 		{in: "header", name: "If-Range", about: "An ETag or a date: unless it fits, Range is ignored."},
 	}
+	memberParams = []param{
+		{in: "query", name: "member", about: "The path of a file inside an object that is a tar. ETag, version and time are the tar's."},
+	}
 	readConditions = []param{
 		{in: "header", name: "If-Match", about: "ETags of which the object's must be one, or *."},
 		{in: "header", name: "If-None-Match", about: "ETags of which the object's must be none, or *."},
@@ -130,14 +155,17 @@ var (
 		{in: "header", name: "If-Match", about: "The current ETag, or * for any object. Checked together with the write."},
 		{in: "header", name: "If-None-Match", about: "* if there must be no object, or an ETag it must not have. Checked together with the write."},
 	}
-	objectHeaders = []param{
-		{name: "ETag", about: "Changes whenever the content does."},
-		{name: "Last-Modified", about: "When it was written."},
+	stampHeaders = []param{
+		{name: "ETag", about: "Changes with every write."},
+		{name: "Last-Modified", about: "When it was written, to the second."},
+		{name: headerModified, about: "When it was written, to the nanosecond: RFC 3339."},
 		{name: headerVersion, about: "Orders the writes of an object: map.counter."},
 		{name: headerCRC32, about: "CRC-32 (IEEE) of the whole object, 8 hexadecimal digits."},
+	}
+	objectHeaders = join(stampHeaders, []param{
 		{name: headerMeta + "*", about: "The user's metadata."},
 		{name: "Content-Range", about: "Which bytes of how many a part is."},
-	}
+	})
 )
 
 func join(lists ...[]param) []param {

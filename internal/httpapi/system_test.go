@@ -53,7 +53,7 @@ func TestStatuses(t *testing.T) {
 		if (h.Get("Retry-After") != "") != (status == 503) {
 			t.Errorf("%v: Retry-After is %q", kind, h.Get("Retry-After"))
 		}
-		if _, h := d.want(t, status, "HEAD", "/v1/objects/bucket/k", ""); h.Get("X-Penstock-Error") != kind.String() {
+		if _, h := d.want(t, status, "HEAD", "/v1/objects/bucket/k", ""); !strings.HasPrefix(h.Get("X-Penstock-Error"), kind.String()+": ") {
 			t.Errorf("HEAD answers %v", h)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 
 	"penstock.dev/penstock/internal/cluster"
 	"penstock.dev/penstock/internal/object"
+	"penstock.dev/penstock/internal/shard"
 )
 
 // Options configure a node. Store and Control are needed.
@@ -51,6 +52,7 @@ type Node struct {
 	applying  sync.Mutex    // orders the replacing of buckets; readers do not take it
 	changing  chan struct{} // holds one token: one change of a bucket at a time
 	scrubbing atomic.Bool
+	indexes   *shard.Indexes // of tars whose members were asked for
 }
 
 // Open reads the buckets and returns the node. It starts nothing; changes made
@@ -70,11 +72,15 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	if err := n.refresh(ctx); err != nil {
 		return nil, err
 	}
-	return n, nil
+	var err error
+	n.indexes, err = shard.NewIndexes(shard.Options{})
+	return n, err
 }
 
-// Run keeps the buckets fresh until the context ends, and returns nil then.
+// Run keeps the buckets fresh until the context ends, and returns nil then. What
+// requests have begun in the background has ended, too.
 func (n *Node) Run(ctx context.Context) error {
+	defer n.indexes.Close() //nolint:errcheck // it only waits
 	for view, err := range cluster.Follow(ctx, n.control, bucketPrefix) {
 		if ctx.Err() != nil {
 			return nil

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"iter"
 
 	"penstock.dev/penstock/internal/object"
 	"penstock.dev/penstock/internal/store"
@@ -16,6 +17,11 @@ type Store interface {
 
 	// OpenVerified is Open, with every byte checked as it is read.
 	OpenVerified(ctx context.Context, name object.Name, r object.Range) (object.Reader, error)
+	// Batch reads many objects; BatchVerified also checks what large ones are made of.
+	Batch(ctx context.Context, refs []object.Ref) iter.Seq2[object.Item, error]
+	BatchVerified(ctx context.Context, refs []object.Ref) iter.Seq2[object.Item, error]
+	// PutMany stores objects together and returns how each fared.
+	PutMany(ctx context.Context, bucket string, objects []object.Upload) []error
 	// Copy makes another name for the content of src.
 	Copy(ctx context.Context, dst, src object.Name, opts object.PutOptions) (object.Info, error)
 	// Usage returns the number and bytes of a bucket's objects, cheaply.
@@ -55,11 +61,11 @@ func (n *Node) Scrub(ctx context.Context, opts ScrubOptions, found func(Finding)
 // Map is the numbered list of the cluster's nodes.
 type Map struct {
 	Number uint32
-	Nodes  []Member
+	Nodes  []Peer
 }
 
-// Member is one node of a map.
-type Member struct {
+// Peer is one node of a map.
+type Peer struct {
 	Name    string
 	Address string
 	Weight  float64
@@ -68,5 +74,5 @@ type Member struct {
 
 // Map returns the current map. A node alone is a cluster of one, with map 1.
 func (n *Node) Map() Map {
-	return Map{Number: 1, Nodes: []Member{{Name: n.name, Address: n.address, Weight: 1, State: "ok"}}}
+	return Map{Number: 1, Nodes: []Peer{{Name: n.name, Address: n.address, Weight: 1, State: "ok"}}}
 }

@@ -150,6 +150,12 @@ type Ref struct {
 	Name   Name
 	Member string // path of a file inside a tar; empty: the object itself
 	Range  Range
+
+	// What the asker knows already. Bytes with a known checksum are verified by it,
+	// which is cheaper for a small piece of a large object.
+	Of      Version // zero: any. Another version is Stale
+	CRC32   uint32  // what the bytes must have, if Checked
+	Checked bool
 }
 
 // String returns what is asked for, without the range.

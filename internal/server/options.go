@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"penstock.dev/penstock/internal/auth"
@@ -81,33 +82,97 @@ func (o *Options) Validate() error {
 	if (o.TLSCert == "") != (o.TLSKey == "") {
 		return object.Errorf(object.Invalid, "TLS needs both a certificate and a key")
 	}
-	seen := make(map[string]bool)
-	for _, d := range o.Data {
-		if d.Dir == "" && d.FS == nil {
-			return object.Errorf(object.Invalid, "a data directory has no name")
-		}
-		path, err := filepath.Abs(d.Dir)
-		if err != nil {
-			return object.Errorf(object.Invalid, "%s: %w", d.Dir, err)
-		}
-		if d.FS == nil && seen[path] {
-			return object.Errorf(object.Invalid, "data directory %s is given twice", d.Dir)
-		}
-		seen[path] = true
-		if d.Quota < 0 {
-			return object.Errorf(object.Invalid, "the quota of %s is negative", d.Dir)
-		}
+	if err := validateData(o.Data); err != nil {
+		return err
 	}
-	if o.Drain < 0 || o.PackSize < 0 {
-		return object.Errorf(object.Invalid, "neither the time to drain nor the size of packs can be negative")
+	if o.Drain < 0 {
+		return object.Errorf(object.Invalid, "the time to drain is negative")
 	}
-	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+	if o.PackSize != 0 && o.PackSize < minPackSize {
+		return object.Errorf(object.Invalid, "the size of packs is %d bytes; give at least 1MiB, or 0 to have it chosen", o.PackSize)
+	}
+	if err := validateListen(o.Listen); err != nil {
 		return object.Errorf(object.Invalid, "cannot listen on %q: %w", o.Listen, err)
 	}
 	if err := o.Limits.Validate(); err != nil {
 		return err
 	}
 	return o.Root.Validate()
+}
+
+const (
+	minQuota    = 16 << 20 // some packs of the smallest size, and what is kept for deletes and compaction
+	minPackSize = 1 << 20  // two of the largest records, and what the store itself takes on the smallest disk
+)
+
+// validateData refuses directories that cannot be disks beside each other.
+func validateData(all []Data) error {
+	paths := make([]string, len(all))
+	for i, d := range all {
+		if d.Quota < 0 {
+			return object.Errorf(object.Invalid, "the quota of %s is negative", d.Dir)
+		}
+		if d.Quota > 0 && d.Quota < minQuota {
+			return object.Errorf(object.Invalid, "the quota of %s is %d bytes; give at least 16MiB, or none", d.Dir, d.Quota)
+		}
+		if d.FS != nil {
+			continue
+		}
+		if d.Dir == "" {
+			return object.Errorf(object.Invalid, "a data directory has no name")
+		}
+		path, err := resolve(d.Dir)
+		if err != nil {
+			return object.Errorf(object.Invalid, "%s: %w", d.Dir, err)
+		}
+		paths[i] = path
+		for j, other := range paths[:i] {
+			switch {
+			case other == "":
+			case path == other:
+				return object.Errorf(object.Invalid, "data directory %s is given twice", d.Dir)
+			case inside(path, other):
+				return object.Errorf(object.Invalid, "data directory %s lies inside %s: give directories beside each other", d.Dir, all[j].Dir)
+			case inside(other, path):
+				return object.Errorf(object.Invalid, "data directory %s lies inside %s: give directories beside each other", all[j].Dir, d.Dir)
+			}
+		}
+	}
+	return nil
+}
+
+// resolve returns the path of a directory without symbolic links, as far as it
+// exists.
+func resolve(dir string) (string, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	rest := ""
+	for parent := path; ; parent = filepath.Dir(parent) {
+		if real, err := filepath.EvalSymlinks(parent); err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if parent == filepath.Dir(parent) {
+			return path, nil
+		}
+		rest = filepath.Join(filepath.Base(parent), rest)
+	}
+}
+
+// inside reports whether one resolved path lies below another.
+func inside(path, parent string) bool {
+	return strings.HasPrefix(path, strings.TrimSuffix(parent, string(filepath.Separator))+string(filepath.Separator))
+}
+
+// validateListen checks an address as far as it can be without the network: the
+// host may be a name that resolves only later.
+func validateListen(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	return err
 }
 
 // used reports whether any data directory has been one before. A start that is

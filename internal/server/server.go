@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -54,11 +55,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 func (s *Server) open(ctx context.Context) (err error) {
 	o := &s.opts
 	if o.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+		pair, err := openCertificate(o.TLSCert, o.TLSKey, o.Logger, time.Now)
 		if err != nil {
 			return object.Errorf(object.Invalid, "TLS: %w", err)
 		}
-		s.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+		s.tls = &tls.Config{GetCertificate: pair.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	}
 	if s.listener, err = net.Listen(network(o.Listen), o.Listen); err != nil {
 		return object.Errorf(object.Unavailable, "%w", err)

@@ -61,6 +61,7 @@ type window struct {
 	items  []wanted
 	order  []*wanted // those inline in packs, by place
 	slack  int64     // bytes of buf that no item needs
+	free   []byte    // what of buf is not in use yet
 }
 
 // wanted is one item on its way.
@@ -113,7 +114,7 @@ func (w *window) gather(refs []object.Ref) int {
 		}
 		bytes += size
 		w.items = append(w.items, it)
-		if last := &w.items[len(w.items)-1]; it.err == nil && !it.place.extents && size <= windowBytes {
+		if last := &w.items[len(w.items)-1]; it.err == nil && !it.place.extents && size <= windowBytes && !ref.Checked {
 			w.order = append(w.order, last)
 		}
 	}
@@ -150,13 +151,22 @@ func (w *window) read() {
 	slices.SortFunc(w.order, func(a, b *wanted) int {
 		return cmp.Or(cmp.Compare(a.place.drive, b.place.drive), cmp.Compare(a.place.pack, b.place.pack), cmp.Compare(a.place.offset, b.place.offset))
 	})
-	at := int64(0)
+	w.free = w.buf
 	for rest := w.order; len(rest) > 0 && w.ctx.Err() == nil; {
 		n, length := w.neighbours(rest)
-		w.readRun(rest[:n], w.buf[at:at+length])
-		at += length
+		w.readRun(rest[:n], w.take(length))
 		rest = rest[n:]
 	}
+}
+
+// take returns memory for an item that is yielded from this window.
+func (w *window) take(n int64) []byte {
+	if n > int64(len(w.free)) {
+		return make([]byte, n) // it has grown since it was looked up
+	}
+	b := w.free[:n:n]
+	w.free = w.free[n:]
+	return b
 }
 
 // neighbours returns how many of the records lie so close together that they are
@@ -196,7 +206,7 @@ func (w *window) readRun(run []*wanted, buf []byte) {
 		p := &it.place
 		from := p.offset - first.offset
 		content, crc, ok := f.Match(buf[from:from+int64(p.head)+p.payload], p.location(), it.ref.Name, p.version)
-		if ok {
+		if ok && (it.ref.Of == (object.Version{}) || it.ref.Of == p.version) {
 			it.settle(content, crc)
 		}
 	}
@@ -242,13 +252,22 @@ func (w *window) readAlone(it *wanted) error {
 	if err != nil {
 		return err
 	}
+	if of := it.ref.Of; of != (object.Version{}) && of != r.Info().Version {
+		r.Close() //nolint:errcheck // opened for reading
+		return object.Errorf(object.Stale, "%s was replaced meanwhile", it.ref.Name)
+	}
 	_, length := r.Bounds()
-	if blob, ok := r.(*blobReader); ok && length > largeItem {
+	blob, inBlob := r.(*blobReader)
+	if inBlob && length > largeItem {
 		it.large = blob
 		return nil
 	}
 	defer r.Close()
-	it.bytes = make([]byte, length)
+	it.bytes = w.take(length)
+	if inBlob && it.ref.Checked && blob.readPlain(it.bytes) && crc32.ChecksumIEEE(it.bytes) == it.ref.CRC32 {
+		it.crc = it.ref.CRC32
+		return nil
+	}
 	if _, err := io.ReadFull(onlyReader{r}, it.bytes); err != nil {
 		return err
 	}

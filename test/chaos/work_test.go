@@ -180,7 +180,7 @@ func (w *worker) copy(ctx context.Context, from string) (bool, error) {
 		return true, nil
 	}
 	w.ledger.begin(key, to)
-	info, err := w.client.Copy(ctx, w.ledger.name(from), w.ledger.name(key), penstock.Condition{})
+	info, err := w.client.Copy(ctx, w.ledger.name(key), w.ledger.name(from), penstock.Condition{})
 	return to == (state{}), w.judge("copy from "+from, key, to, info, err, want{ok: to != (state{}), kind: penstock.NotFound})
 }
 

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,6 +97,31 @@ func TestSecondSignal(t *testing.T) {
 	<-node.Exited()
 	if node.ExitCode() == 0 {
 		t.Error("a stop that broke off a request exits with 0")
+	}
+}
+
+// TestNohup shows that a node that is told to ignore hangups does: the signal after
+// one is the first, and lets the request finish.
+func TestNohup(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "penstock")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\ntrap '' HUP\nexec penstock \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	node := testcluster.Start(t, testcluster.Options{Binary: script})
+	conn := beginPut(t, node)
+	for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		if err := node.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitRefused(t, node)
+	fmt.Fprint(conn, "0123456789")
+	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") {
+		t.Errorf("%q, %v", answer, err)
+	}
+	<-node.Exited()
+	if status := node.ExitCode(); status != 0 {
+		t.Errorf("exit status %d", status)
 	}
 }
 

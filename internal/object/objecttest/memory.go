@@ -74,6 +74,41 @@ func (m *Memory) OpenVerified(ctx context.Context, name object.Name, r object.Ra
 	return m.Open(ctx, name, r)
 }
 
+// Batch implements object.Batcher.
+func (m *Memory) Batch(ctx context.Context, refs []object.Ref) iter.Seq2[object.Item, error] {
+	return func(yield func(object.Item, error) bool) {
+		for _, ref := range refs {
+			item := object.Item{Ref: ref}
+			r, err := m.Open(ctx, ref.Name, ref.Range)
+			if err == nil && ref.Of != (object.Version{}) && ref.Of != r.Info().Version {
+				err = object.Errorf(object.Stale, "%s was replaced", ref.Name)
+			}
+			if err == nil {
+				if item.Bytes, err = io.ReadAll(r); err == nil {
+					item.CRC32 = crc32.ChecksumIEEE(item.Bytes)
+				}
+			}
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// BatchVerified is Batch.
+func (m *Memory) BatchVerified(ctx context.Context, refs []object.Ref) iter.Seq2[object.Item, error] {
+	return m.Batch(ctx, refs)
+}
+
+// PutMany stores objects one after the other and returns how each fared.
+func (m *Memory) PutMany(ctx context.Context, bucket string, objects []object.Upload) []error {
+	errs := make([]error, len(objects))
+	for i, o := range objects {
+		_, errs[i] = m.Put(ctx, object.Name{Bucket: bucket, Key: o.Key}, bytes.NewReader(o.Bytes), object.PutOptions{ContentType: o.ContentType})
+	}
+	return errs
+}
+
 // Put implements object.Sink.
 func (m *Memory) Put(ctx context.Context, name object.Name, r io.Reader, opts object.PutOptions) (object.Info, error) {
 	if err := name.Validate(); err != nil {

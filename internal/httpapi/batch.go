@@ -1,0 +1,96 @@
+package httpapi
+
+import (
+	"io"
+	"mime"
+	"net/http"
+
+	"penstock.dev/penstock/internal/object"
+	"penstock.dev/penstock/internal/wire"
+)
+
+// maxRefsBody bounds the body of a batch's request: 65,536 references of 256 bytes.
+const maxRefsBody = 16 << 20
+
+// batch answers many references at once, in frames or as a tar.
+func (a *API) batch(x *exchange) error {
+	if err := x.noQuery(); err != nil {
+		return err
+	}
+	refs, err := x.refs()
+	if err != nil {
+		return err
+	}
+	x.bodyDone()
+	items := a.node.Batch(x.r.Context(), refs)
+	if x.r.Header.Get("Accept") == tarType {
+		return x.sendTar(items)
+	}
+	f := a.frames.Get().(*frames)
+	defer a.frames.Put(f)
+	f.begin(x, len(refs))
+	for item, err := range items {
+		if err := f.add(&item, err); err != nil {
+			return err
+		}
+	}
+	return f.end()
+}
+
+// refs reads what a batch asks for.
+func (x *exchange) refs() ([]object.Ref, error) {
+	kind, err := x.contentType(jsonContent)
+	if err != nil {
+		return nil, err
+	}
+	parse := map[string]func([]byte) ([]object.Ref, error){wire.RefsType: wire.ParseRefs, jsonContent: wire.ParseRefsJSON}[kind]
+	if parse == nil {
+		return nil, unsupported(kind, jsonContent, wire.RefsType)
+	}
+	body := x.api.bodies.Get().(*[]byte)
+	defer x.api.bodies.Put(body)
+	if *body, err = x.readUpTo((*body)[:0], maxRefsBody); err != nil {
+		return nil, err
+	}
+	return parse(*body)
+}
+
+// contentType returns the kind of a request's body.
+func (x *exchange) contentType(otherwise string) (string, error) {
+	values := x.r.Header["Content-Type"]
+	if len(values) == 0 {
+		return otherwise, nil
+	}
+	kind, _, err := mime.ParseMediaType(values[0])
+	if err != nil {
+		return "", object.Errorf(object.Invalid, "Content-Type: %v", err)
+	}
+	return kind, nil
+}
+
+func unsupported(kind, first, second string) error {
+	return &statusError{
+		status: http.StatusUnsupportedMediaType, close: true,
+		err: object.Errorf(object.Invalid, "the body may be %s or %s, not %.80q", first, second, kind),
+	}
+}
+
+// readUpTo appends the whole body to b, in memory that grows with what comes.
+func (x *exchange) readUpTo(b []byte, limit int) ([]byte, error) {
+	r := x.body()
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case len(b) > limit:
+			return b, tooLarge(int64(limit))
+		case err == io.EOF:
+			return b, nil
+		case err != nil:
+			return b, err
+		}
+	}
+}
