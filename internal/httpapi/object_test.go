@@ -35,7 +35,7 @@ func TestObjectHeaders(t *testing.T) {
 	for _, method := range []string{"GET", "HEAD"} {
 		_, h := d.want(t, 200, method, "/v1/objects/bucket/dir/k", "")
 		for name, want := range map[string]string{
-			"Etag": `"` + put.ETag + `"`, "Content-Type": "text/html", "Content-Length": "5", "Accept-Ranges": "bytes",
+			"Etag": `"` + put.ETag + `"`, "Content-Type": "text/html", "Content-Length": "5",
 			"X-Penstock-Version": put.Version, "X-Penstock-Crc32": "3610a686", "X-Penstock-Meta-Label": "n01",
 			"Last-Modified":          put.Modified.UTC().Format(http.TimeFormat),
 			"X-Penstock-Modified":    put.Modified.UTC().Format(time.RFC3339Nano),
@@ -44,6 +44,12 @@ func TestObjectHeaders(t *testing.T) {
 			if got := h.Get(name); got != want {
 				t.Errorf("%s: %s is %q, want %q", method, name, got, want)
 			}
+		}
+	}
+	for method, header := range map[string]string{"HEAD": "X-Nothing: x", "GET": "Range: bytes=0-9"} {
+		_, _, h := d.do(t, method, "/v1/objects/bucket/dir/k", "", header)
+		if h.Get("Accept-Ranges") != "bytes" {
+			t.Errorf("%s with %s does not say that ranges can be asked for", method, header)
 		}
 	}
 	// What was stored is described by the answers of writes, too, but they are not it.
