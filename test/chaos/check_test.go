@@ -58,14 +58,14 @@ func look(ctx context.Context, client holder, l *ledger, key string) (state, str
 	}
 	info := r.Info()
 	for _, s := range l.candidates(key) {
-		if s != (state{}) && s.mark() == info.Metadata["mark"] {
+		if s != (state{}) && s.mark() == markOf(info) {
 			if !s.matches(data.Bytes()) {
 				return s, "", fmt.Errorf("WRONG BYTES: %d of them are not those of %v", data.Len(), s)
 			}
 			return s, info.ETag, nil
 		}
 	}
-	return state{}, "", fmt.Errorf("WRONG OBJECT: %q with %d bytes, possible are %v; it was %s", info.Metadata["mark"], data.Len(), l.candidates(key), l.history(key))
+	return state{}, "", fmt.Errorf("WRONG OBJECT: %q with %d bytes, possible are %v; it was %s", markOf(info), data.Len(), l.candidates(key), l.history(key))
 }
 
 // checkListing compares the listing with the ledger, in which all must be certain.

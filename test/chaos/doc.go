@@ -22,6 +22,7 @@
 //	PENSTOCK_CHAOS_FAULTS  number of damaged places (300)
 //	PENSTOCK_CHAOS_RUNS    number of simulated drives, each with five disasters (60)
 //	PENSTOCK_CHAOS_RACE    if not empty, the node is built with the race detector
+//	PENSTOCK_CHAOS_BINARY  the node, if it is not to be built (a machine may have no compiler)
 //	PENSTOCK_CHAOS_DIR     where images and data directories lie (the system's temporary directory)
 //
 // found.md lists the bugs they have found, and what they accept.

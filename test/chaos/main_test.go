@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 
 // build makes the binary under test, once.
 var build = sync.OnceValues(func() (string, error) {
+	if given := os.Getenv("PENSTOCK_CHAOS_BINARY"); given != "" {
+		return given, nil
+	}
 	dir, err := os.MkdirTemp(root(), fmt.Sprintf("%s%d-", prefix, os.Getpid()))
 	if err != nil {
 		return "", err

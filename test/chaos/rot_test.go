@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -144,5 +145,5 @@ func get(endpoint string, name penstock.Name) (body []byte, mark string, err err
 	case err != nil: // no client takes a body that breaks off for the whole
 		return nil, "", object.Errorf(object.Corrupt, "after %d bytes: %w", len(body), err)
 	}
-	return body, resp.Header.Get("X-Penstock-Meta-Mark"), nil
+	return body, cmp.Or(resp.Header.Get("X-Penstock-Meta-Mark"), resp.Header.Get("Content-Type")), nil
 }

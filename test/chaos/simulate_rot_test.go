@@ -119,5 +119,5 @@ func readStored(t *testing.T, held holder, name penstock.Name) ([]byte, string, 
 	}
 	defer r.Close()
 	data, err := io.ReadAll(r)
-	return data, r.Info().Metadata["mark"], err
+	return data, markOf(r.Info()), err
 }

@@ -161,8 +161,21 @@ func (s *simulation) scrub(held *heldStore) {
 // heldStore gives a store the face of a client.
 type heldStore struct{ *store.Store }
 
-func (h *heldStore) Copy(ctx context.Context, from, to penstock.Name, cond penstock.Condition) (penstock.Info, error) {
-	return h.Store.Copy(ctx, to, from, object.PutOptions{Condition: cond})
+func (h *heldStore) Copy(ctx context.Context, dst, src penstock.Name, cond penstock.Condition) (penstock.Info, error) {
+	return h.Store.Copy(ctx, dst, src, object.PutOptions{Condition: cond})
+}
+
+func (h *heldStore) PutBatch(ctx context.Context, bucket string, objects []penstock.Upload) error {
+	failed := &penstock.PutBatchError{Failed: make(map[string]error)}
+	for i, err := range h.PutMany(ctx, bucket, objects) {
+		if err != nil {
+			failed.Failed[objects[i].Key] = err
+		}
+	}
+	if len(failed.Failed) > 0 {
+		return failed
+	}
+	return nil
 }
 
 // openStore opens a store in which everything is small, with its background work

@@ -2,7 +2,9 @@ package chaos
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -31,7 +33,8 @@ type holder interface {
 	List(ctx context.Context, bucket string, opts penstock.ListOptions) iter.Seq2[penstock.Entry, error]
 	Put(ctx context.Context, name penstock.Name, r io.Reader, opts penstock.PutOptions) (penstock.Info, error)
 	Delete(ctx context.Context, name penstock.Name, cond penstock.Condition) error
-	Copy(ctx context.Context, from, to penstock.Name, cond penstock.Condition) (penstock.Info, error)
+	Copy(ctx context.Context, dst, src penstock.Name, cond penstock.Condition) (penstock.Info, error)
+	PutBatch(ctx context.Context, bucket string, objects []penstock.Upload) error
 }
 
 // crew is several workers on one ledger.
@@ -99,15 +102,17 @@ func (w *worker) step(ctx context.Context) (refused bool, err error) {
 	now, etag, known := w.ledger.known(key)
 	act := w.random.IntN(100)
 	switch {
+	case act < 12:
+		return false, w.putBatch(ctx)
 	case act < 45 || !known:
 		return false, w.put(ctx, key, penstock.Condition{}, want{ok: true})
 	case act < 52:
 		return w.conditional(ctx, key, penstock.Condition{IfNoneMatch: "*"}, want{ok: now == (state{}), kind: penstock.Exists})
 	case act < 59:
 		return w.conditional(ctx, key, penstock.Condition{IfMatch: "*"}, want{ok: now != (state{}), kind: penstock.NotFound})
-	case act < 64 && now != (state{}):
+	case act < 64 && now != (state{}) && etag != "":
 		return w.conditional(ctx, key, penstock.Condition{IfMatch: etag}, want{ok: true})
-	case act < 67 && now != (state{}):
+	case act < 67 && now != (state{}) && etag != "":
 		return w.conditional(ctx, key, penstock.Condition{IfMatch: etag + "x"}, want{kind: penstock.Stale})
 	case act < 82:
 		return now == (state{}), w.delete(ctx, key, now)
@@ -161,6 +166,39 @@ func (w *worker) put(ctx context.Context, key string, cond penstock.Condition, w
 		penstock.PutOptions{Condition: cond, Metadata: map[string]string{"mark": to.mark()}})
 	return w.judge("put", key, to, info, err, want)
 }
+
+// putBatch writes several of the worker's keys in one request: each is whole or
+// absent afterwards, and those that did not fail are there.
+func (w *worker) putBatch(ctx context.Context) error {
+	var objects []penstock.Upload
+	var states []state
+	for _, i := range w.random.Perm(w.keys)[:1+w.random.IntN(min(w.keys, 20))] {
+		key := fmt.Sprintf("w%d/%d", w.id, i)
+		to := w.ledger.next(key, min(w.size(w.random), 4<<10-1))
+		w.ledger.begin(key, to)
+		objects = append(objects, penstock.Upload{Key: key, ContentType: to.mark(), Bytes: to.bytes()})
+		states = append(states, to)
+	}
+	err := w.client.PutBatch(ctx, w.ledger.bucket, objects)
+	var partly *penstock.PutBatchError
+	if err != nil && !errors.As(err, &partly) {
+		return err // any of them may be there
+	}
+	var open error
+	for i, o := range objects {
+		var failed error
+		if partly != nil {
+			failed = partly.Failed[o.Key]
+		}
+		if err := w.judge("put in a batch", o.Key, states[i], penstock.Info{Size: states[i].Size}, failed, want{ok: true}); err != nil {
+			open = err
+		}
+	}
+	return open
+}
+
+// markOf returns which write an object says it is of.
+func markOf(info penstock.Info) string { return cmp.Or(info.Metadata["mark"], info.ContentType) }
 
 func (w *worker) conditional(ctx context.Context, key string, cond penstock.Condition, want want) (bool, error) {
 	return !want.ok, w.put(ctx, key, cond, want)
