@@ -89,8 +89,13 @@ func positive(opts server.Options) error {
 		flag  string
 		value int64
 	}{
-		{"max-requests", int64(l.Requests)}, {"max-connections", int64(l.Connections)}, {"max-body", l.Body},
-		{"header-timeout", int64(l.HeaderTimeout)}, {"idle-timeout", int64(l.IdleTimeout)}, {"pace", int64(l.Pace)}, {"drain", int64(opts.Drain)},
+		{"max-requests", int64(l.Requests)},
+		{"max-connections", int64(l.Connections)},
+		{"max-body", l.Body},
+		{"header-timeout", int64(l.HeaderTimeout)},
+		{"idle-timeout", int64(l.IdleTimeout)},
+		{"pace", int64(l.Pace)},
+		{"drain", int64(opts.Drain)},
 	} {
 		if limit.value <= 0 {
 			return usagef("--%s must be more than 0", limit.flag)

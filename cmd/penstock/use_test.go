@@ -112,7 +112,8 @@ func TestScrubSummary(t *testing.T) {
 		plain  string
 	}{
 		{
-			[]string{`{"progress":{"bytes":1}}`, finding, report}, exitFailed,
+			[]string{`{"progress":{"bytes":1}}`, finding, report},
+			exitFailed,
 			"record  disk d1  packs/1.tar at 5  b/k: bad\nscrubbed 8 records and 1 blobs, 2KiB: 1 finding\n",
 		},
 		{[]string{strings.Replace(report, `"findings":1`, `"findings":0`, 1)}, exitOK, "scrubbed 8 records and 1 blobs, 2KiB: no damage\n"},

@@ -118,7 +118,8 @@ func fullDisk(t *testing.T, limit string, size int, restart bool) {
 	if err := stop(); err != nil && !disk.IsFull(err) { // the last checkpoint may not fit
 		t.Fatal(err)
 	}
-	if used := take(t, mem, ".").size(""); limit == "quota" && used > room {
+	// What compaction was moving when it was stopped may be there twice.
+	if used := take(t, mem, ".").size(""); limit == "quota" && used > room+o.PackSize {
 		t.Errorf("%d bytes are used of a quota of %d", used, room)
 	}
 	mem.SetMaxFiles(0)

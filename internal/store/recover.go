@@ -149,6 +149,7 @@ func (d *drive) removePack(id uint64) error {
 func (d *drive) catchUp(ctx context.Context, packs []uint64) (map[uint64]int64, error) {
 	ends := make(map[uint64]int64)
 	limits := make(map[uint64]int64)
+	newest := uint64(0) // pack of the log
 	open := false
 	for _, id := range packs {
 		if p := d.tally.Packs[id]; !open && p != nil && p.Sealed {
@@ -162,6 +163,9 @@ func (d *drive) catchUp(ctx context.Context, packs []uint64) (map[uint64]int64, 
 		if prev, end := f.Previous(); prev != 0 {
 			limits[prev] = end // a pack tells where the one before it ends
 			d.tally.pack(id).After = prev
+		}
+		if !f.Moved() {
+			newest = max(newest, id)
 		}
 		d.files.release(f)
 	}
@@ -177,7 +181,7 @@ func (d *drive) catchUp(ctx context.Context, packs []uint64) (map[uint64]int64, 
 		if err := pack.SyncFile(d.fs, id); err != nil && !errors.Is(err, syscall.EROFS) {
 			return nil, err
 		}
-		end, sealed, err := d.readPack(ctx, id, limits[id])
+		end, sealed, err := d.readPack(ctx, id, limits[id], id == newest)
 		if err != nil {
 			return nil, err
 		}
@@ -190,8 +194,11 @@ func (d *drive) catchUp(ctx context.Context, packs []uint64) (map[uint64]int64, 
 	return ends, nil
 }
 
-// readPack replays the records of one pack that are not in the index.
-func (d *drive) readPack(ctx context.Context, id uint64, limit int64) (end int64, sealed bool, err error) {
+// readPack replays the records of one pack that are not in the index. One without a
+// directory was open when the process ended, if it is the newest of the log or a
+// later pack tells where it ends: others do as long as it is open. Otherwise it has
+// lost its end.
+func (d *drive) readPack(ctx context.Context, id uint64, limit int64, newest bool) (end int64, sealed bool, err error) {
 	f, err := d.files.acquire(id)
 	if err != nil {
 		return 0, false, err
@@ -223,6 +230,9 @@ func (d *drive) readPack(ctx context.Context, id uint64, limit int64) (end int64
 	})
 	if err != nil {
 		return 0, false, err
+	}
+	if f.Moved() || !newest && limit == 0 && r.seen > 0 {
+		res.Damage = append(res.Damage, pack.Span{Offset: res.End})
 	}
 	for _, span := range res.Damage {
 		d.store.metrics.corrupt.Inc()

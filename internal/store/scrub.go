@@ -98,8 +98,8 @@ func (c *scrub) drive(d *drive) error {
 	if err != nil {
 		return err
 	}
-	if d.readable() != nil {
-		return nil // it is being rebuilt; the next scrub reads the rest
+	if err := d.readable(); err != nil { // perhaps its index is being rebuilt; the next scrub reads the rest
+		return object.Errorf(object.Unavailable, "not all of it was read: %w", err)
 	}
 	if err := c.setAside(d); err != nil {
 		return err
