@@ -75,11 +75,21 @@ func needRoot(tb testing.TB) {
 	}
 }
 
+// mount mounts what is on the device. The kernel may still hold the file system
+// that was cut, for a moment after it is unmounted, and would mount that again.
 func (v *volume) mount() {
 	v.tb.Helper()
-	if err := unix.Mount(v.device, v.dir, v.kind, 0, ""); err != nil {
-		v.tb.Fatalf("mount %s at %s: %v", v.device, v.dir, err)
+	for range 200 {
+		if err := unix.Mount(v.device, v.dir, v.kind, 0, ""); err != nil {
+			v.tb.Fatalf("mount %s at %s: %v", v.device, v.dir, err)
+		}
+		if _, err := os.ReadDir(v.dir); !errors.Is(err, unix.EIO) {
+			return
+		}
+		v.unmount()
+		time.Sleep(20 * time.Millisecond) // the kernel has no event for it
 	}
+	v.tb.Fatalf("mount %s at %s: input/output errors", v.device, v.dir)
 }
 
 // unmount waits until nothing is open on the file system any more.
