@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"penstock.dev/penstock/internal/object"
 	"penstock.dev/penstock/internal/wire"
@@ -29,6 +30,9 @@ const (
 
 	// maxBatchItem bounds the memory for one item; larger objects are for Open.
 	maxBatchItem = 1 << 30
+
+	// maxPooled is the largest PutBatch whose memory is used again.
+	maxPooled = 8 << 20
 )
 
 // Batch reads many objects with one request, or a few if there are very many. It
@@ -111,7 +115,14 @@ func (c *Client) PutBatch(ctx context.Context, bucket string, objects []Upload) 
 	for i := range objects {
 		size += 32 + len(objects[i].Key) + len(objects[i].ContentType) + len(objects[i].Bytes)
 	}
-	request := wire.AppendObjectsHead(make([]byte, 0, size))
+	buffer := c.uploads.Get().(*[]byte)
+	request := wire.AppendObjectsHead(slices.Grow((*buffer)[:0], size))
+	defer func() {
+		if cap(request) <= maxPooled { // else a single large request would be kept
+			*buffer = request
+		}
+		c.uploads.Put(buffer) // the transport has stopped reading it
+	}()
 	var err error
 	for i := range objects {
 		if request, err = wire.AppendObject(request, &objects[i]); err != nil {
@@ -119,13 +130,15 @@ func (c *Client) PutBatch(ctx context.Context, bucket string, objects []Upload) 
 		}
 	}
 	request = wire.AppendObjectsEnd(request, len(objects))
+	content := newBody(ctx, bytes.NewReader(request), int64(len(request)))
+	content.unsummed = true // every object has a CRC-32 of its own
 	var answer struct {
 		Stored int
 		Failed []struct{ Key, Kind, Message string }
 	}
 	_, _, err = c.do(ctx, call{
 		method: http.MethodPost, url: c.path("/v1/put-batch", url.Values{"bucket": {bucket}}), header: http.Header{"Content-Type": {wire.ObjectsType}},
-		what: fmt.Sprintf("%d objects", len(objects)), body: newBody(ctx, bytes.NewReader(request), int64(len(request))), out: &answer,
+		what: fmt.Sprintf("%d objects", len(objects)), body: content, out: &answer,
 	})
 	if err != nil {
 		return err

@@ -97,6 +97,7 @@ type Client struct {
 	attempts int
 	buffers  sync.Pool // of *[]byte, for copying bodies
 	batches  sync.Pool // of *wire.BatchReader
+	uploads  sync.Pool // of *[]byte, for the bodies of put-batches
 
 	// pause waits between attempts; tests replace it.
 	pause func(ctx context.Context, wait time.Duration) error
@@ -132,6 +133,7 @@ func New(opts Options) (*Client, error) {
 		c.http = &own
 	}
 	c.buffers.New = func() any { b := make([]byte, 128<<10); return &b }
+	c.uploads.New = func() any { return new([]byte) }
 	c.batches.New = func() any { return wire.NewBatchReader(nil, 0, 0) }
 	return c, nil
 }

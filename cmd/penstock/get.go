@@ -11,22 +11,38 @@ import (
 	"github.com/spf13/cobra"
 
 	"penstock.dev/penstock"
+	"penstock.dev/penstock/internal/tree"
 )
 
 func (p *program) getCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get BUCKET/KEY PATH",
-		Short: "Read an object into a file",
+		Short: "Read an object into a file, or with -r many",
 		Long: `Read an object into a file. PATH may be - for standard output, or a directory.
 
-The file appears under its name only when it is whole and its CRC-32 is right.`,
+The file appears under its name only when it is whole and its CRC-32 is right.
+
+With -r, write all objects under BUCKET[/PREFIX]/ as files below the directory PATH,
+with the times of the objects. Files are left alone that have the size of their
+object and are not older; with --checksum, that have its content. So a run that was
+interrupted is continued by running it again. Nothing is written outside of PATH.
+Every object that fails is named on standard error; the exit status is 1 if there
+is any.`,
 		Args: wants(2, 2),
 	}
 	var offset, length size
 	conn := p.connectFlags(cmd)
 	cmd.Flags().Var(&offset, "offset", "first byte to read")
 	cmd.Flags().Var(&length, "length", "bytes to read; 0 means up to the end")
+	trees := p.treeFlags(cmd, "write all objects under a prefix as files below a directory", "offset", "length")
+	trees.compareFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := trees.check(cmd); err != nil {
+			return err
+		}
+		if trees.recursive {
+			return p.getTree(cmd.Context(), conn, trees, args[0], args[1])
+		}
 		name, err := objectName(args[0])
 		if err != nil {
 			return err
@@ -53,6 +69,21 @@ The file appears under its name only when it is whole and its CRC-32 is right.`,
 		return writeFile(cmd.Context(), path, r, bar)
 	}
 	return cmd
+}
+
+// getTree writes what is under a prefix to a directory.
+func (p *program) getTree(ctx context.Context, conn *connection, f *treeFlags, from, dir string) error {
+	place, err := placeName(from)
+	if err != nil {
+		return err
+	}
+	client, err := conn.client()
+	if err != nil {
+		return err
+	}
+	return p.runTree(ctx, f, "wrote", func(o tree.Options) (tree.Report, error) {
+		return tree.Get(ctx, client, place.Bucket, place.Prefix, dir, o)
+	})
 }
 
 // outputPath returns the file to write: path, or the last part of the key in it

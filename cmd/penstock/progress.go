@@ -16,6 +16,7 @@ import (
 type progress struct {
 	out      io.Writer
 	terminal bool
+	width    int // of the terminal, in characters; zero if unknown
 	every    time.Duration
 	start    time.Time
 	last     time.Time
@@ -28,6 +29,9 @@ func newProgress(out io.Writer) *progress {
 		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err == nil {
 			p.terminal, p.every = true, 100*time.Millisecond
 		}
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
+			p.width = int(size.Col)
+		}
 	}
 	if !p.terminal {
 		p.last = p.start // short work says nothing
@@ -37,17 +41,26 @@ func newProgress(out io.Writer) *progress {
 
 // update says that done of total bytes are behind us.
 func (p *progress) update(done, total int64, detail string) {
+	p.draw(done, total, func(now time.Time) string { return p.line(now, done, total, detail) })
+}
+
+// draw shows a line, behind a bar on a terminal, if it is time for it again.
+func (p *progress) draw(done, total int64, line func(now time.Time) string) {
 	now := time.Now()
 	if now.Sub(p.last) < p.every {
 		return
 	}
 	p.last = now
-	if p.terminal {
-		fmt.Fprintf(p.out, "\r\x1b[K%s %s", bar(done, total), p.line(now, done, total, detail))
-		p.drawn = true
+	if !p.terminal {
+		fmt.Fprintln(p.out, line(now))
 		return
 	}
-	fmt.Fprintln(p.out, p.line(now, done, total, detail))
+	text := bar(done, total) + " " + line(now)
+	if p.width > 0 && len(text) >= p.width {
+		text = text[:p.width-1] // a second line would not be taken off again
+	}
+	fmt.Fprintf(p.out, "\r\x1b[K%s", text)
+	p.drawn = true
 }
 
 // restart begins to measure the rate anew.

@@ -10,16 +10,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"penstock.dev/penstock"
+	"penstock.dev/penstock/internal/tree"
 )
 
 func (p *program) putCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put PATH BUCKET/KEY",
-		Short: "Store a file as an object",
+		Short: "Store a file, or with -r a directory",
 		Long: `Store a file as an object. PATH may be - for standard input.
 
 A file is sent with its CRC-32, which the node checks before it acknowledges; it
-is read twice for that. Standard input is checked after it is stored.`,
+is read twice for that. Standard input is checked after it is stored.
+
+With -r, store all files below the directory PATH under BUCKET[/PREFIX]/. Files are
+left alone that have the size of their object and were not written after it; with
+--checksum, that have its content. So a run that was interrupted is continued by
+running it again. Links, pipes, sockets and devices are skipped. Every file that
+fails is named on standard error; the exit status is 1 if there is any.`,
 		Args: wants(2, 2),
 	}
 	var opts penstock.PutOptions
@@ -27,7 +34,17 @@ is read twice for that. Standard input is checked after it is stored.`,
 	conditionFlags(cmd, &opts.Condition)
 	cmd.Flags().StringVar(&opts.ContentType, "content-type", "", "`TYPE` to store with the object, such as image/jpeg")
 	metadata := cmd.Flags().StringArray("meta", nil, "`KEY=VALUE` to store with the object; may be repeated")
+	trees := p.treeFlags(cmd, "store all files below a directory", "if-match", "if-none-match", "meta")
+	trees.asJSON = asJSON
+	trees.compareFlags(cmd)
+	trees.followFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := trees.check(cmd); err != nil {
+			return err
+		}
+		if trees.recursive {
+			return p.putTree(cmd.Context(), conn, trees, args[0], args[1], opts)
+		}
 		name, err := objectName(args[1])
 		if err != nil {
 			return err
@@ -59,6 +76,25 @@ is read twice for that. Standard input is checked after it is stored.`,
 		return p.printJSON(describe(info))
 	}
 	return cmd
+}
+
+// putTree stores a directory.
+func (p *program) putTree(ctx context.Context, conn *connection, f *treeFlags, dir, to string, opts penstock.PutOptions) error {
+	place, err := placeName(to)
+	if err != nil {
+		return err
+	}
+	if err := writable(opts); err != nil {
+		return err
+	}
+	f.opts.ContentType = opts.ContentType
+	client, err := conn.client()
+	if err != nil {
+		return err
+	}
+	return p.runTree(ctx, f, "stored", func(o tree.Options) (tree.Report, error) {
+		return tree.Put(ctx, client, dir, place.Bucket, place.Prefix, o)
+	})
 }
 
 // conditionFlags adds the flags that make a write depend on what is there.

@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"bench/millions":             {"internal/object", "internal/disk", "internal/store"},
 	"bench/onenode":              {},
 	"bench/overload":             {"internal/disk", "internal/fault", "internal/httpapi", "internal/server"},
-	"cmd/penstock":               {"", "internal/bench", "internal/object", "internal/server", "internal/store", "internal/disk"},
+	"cmd/penstock":               {"", "internal/bench", "internal/object", "internal/server", "internal/store", "internal/disk", "internal/tree"},
 	"internal/auth":              {"internal/object", "internal/cluster"},
 	"internal/bench":             {"", "internal/object", "internal/wire"},
 	"internal/cluster":           {"internal/object", "internal/disk"},
@@ -41,6 +41,7 @@ var allowed = map[string][]string{
 	"internal/shard":             {"internal/object"},
 	"internal/store":             {"internal/object", "internal/disk", "internal/pack", "internal/index"},
 	"internal/testcluster":       {""},
+	"internal/tree":              {"", "internal/object"},
 	"internal/wire":              {"internal/object"},
 	"internal/cluster/clustertest": {
 		"internal/object", "internal/cluster",
