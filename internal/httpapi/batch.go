@@ -43,8 +43,12 @@ func (x *exchange) refs() ([]object.Ref, error) {
 	if err != nil {
 		return nil, err
 	}
-	parse := map[string]func([]byte) ([]object.Ref, error){wire.RefsType: wire.ParseRefs, jsonContent: wire.ParseRefsJSON}[kind]
-	if parse == nil {
+	parse := wire.ParseRefsJSON
+	switch kind {
+	case jsonContent, "application/x-www-form-urlencoded": // what curl -d says it is
+	case wire.RefsType:
+		parse = wire.ParseRefs
+	default:
 		return nil, unsupported(kind, jsonContent, wire.RefsType)
 	}
 	body := x.api.bodies.Get().(*[]byte)

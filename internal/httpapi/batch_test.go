@@ -90,7 +90,7 @@ func TestBatchForms(t *testing.T) {
 	if items[0] != "AAA" || !object.Is(errs[1], object.NotFound) || items[2] != "B" || items[3] != "up" || !object.Is(errs[4], object.NotFound) {
 		t.Errorf("%q, %v", items, errs)
 	}
-	body, _ = d.want(t, 200, "POST", "/v1/batch", request, "Accept: application/x-tar")
+	body, _ = d.want(t, 200, "POST", "/v1/batch", request, "Accept: application/x-tar", "Content-Type: application/x-www-form-urlencoded")
 	names, contents := entriesOf(t, body)
 	if want := []string{"a", ".penstock/failed/1", "d/b", ".penstock/failed/3", ".penstock/failed/4"}; fmt.Sprint(names) != fmt.Sprint(want) || contents[0] != "AAA" || !strings.HasPrefix(contents[1], "NotFound\n") {
 		t.Errorf("%q, %q", names, contents)

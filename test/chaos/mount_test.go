@@ -83,7 +83,12 @@ func (v *volume) mount() {
 		if err := unix.Mount(v.device, v.dir, v.kind, 0, ""); err != nil {
 			v.tb.Fatalf("mount %s at %s: %v", v.device, v.dir, err)
 		}
-		if _, err := os.ReadDir(v.dir); !errors.Is(err, unix.EIO) {
+		probe, err := os.CreateTemp(v.dir, "probe")
+		if err == nil {
+			probe.Close()
+			os.Remove(probe.Name())
+		}
+		if !errors.Is(err, unix.EIO) {
 			return
 		}
 		v.unmount()
