@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
 	"net/url"
 
 	"penstock.dev/penstock/internal/node"
@@ -61,16 +60,7 @@ func (a *API) getMember(x *exchange, path string) error {
 		x.sendHeader()
 		return nil
 	}
-	offset, length := reader.Bounds()
-	x.measure(offset-m.Offset, length, m.Size, part)
-	if part {
-		x.status = http.StatusPartialContent
-	}
-	n, err := reader.WriteTo(x)
-	if err == nil && n != length {
-		err = object.Errorf(object.Corrupt, "%s gave %d bytes of %d", x.name, n, length)
-	}
-	return err
+	return x.pour(reader, m.Offset, m.Size, part)
 }
 
 // headMember describes a file inside a tar.

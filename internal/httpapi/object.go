@@ -23,9 +23,15 @@ func (a *API) getObject(x *exchange) error {
 	if done, err := x.weigh(&info); done || err != nil {
 		return err
 	}
-	offset, length := reader.Bounds()
 	x.describe(&info)
-	x.measure(offset, length, info.Size, part)
+	return x.pour(reader, 0, info.Size, part)
+}
+
+// pour sends what a reader has, as all or a part of what begins at start in the
+// object and has size bytes.
+func (x *exchange) pour(reader object.Reader, start, size int64, part bool) error {
+	offset, length := reader.Bounds()
+	x.measure(offset-start, length, size, part)
 	if part {
 		x.status = http.StatusPartialContent
 	}
