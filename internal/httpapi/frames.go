@@ -12,6 +12,10 @@ const (
 	segmentBytes = 1 << 20
 	segmentItems = 4096
 
+	// loneBytes is the size from which an item is rather a segment of its own than
+	// copied behind others.
+	loneBytes = 64 << 10
+
 	streamHead  = 16
 	segmentRoom = streamHead + 8 + 8*segmentItems
 )
@@ -50,8 +54,11 @@ func (f *frames) clear() {
 
 // add takes the next item.
 func (f *frames) add(item *object.Item, err error) error {
-	if err == nil && item.Large != nil {
+	switch {
+	case err == nil && item.Large != nil:
 		return f.large(item.Large)
+	case err == nil && len(item.Bytes) >= loneBytes:
+		return f.lone(item)
 	}
 	if err != nil {
 		err = f.x.api.itemError(f.x, err)
@@ -92,17 +99,8 @@ func (f *frames) large(r object.Reader) error {
 	if !f.x.sent {
 		f.x.w.Header()["Transfer-Encoding"] = []string{"identity"}
 	}
-	if err := f.flush(); err != nil {
-		return err
-	}
 	_, length := r.Bounds()
-	var head []byte
-	if !f.begun {
-		f.begun = true
-		head = wire.AppendBatchHead(head, f.count)
-	}
-	head = f.segment.Begin(head, []int64{length})
-	if _, err := f.x.Write(head); err != nil {
+	if err := f.open(length); err != nil {
 		return err
 	}
 	status := wire.Status{CRC32: r.Info().CRC32}
@@ -117,6 +115,33 @@ func (f *frames) large(r object.Reader) error {
 		}
 	}
 	_, err = f.x.Write(f.segment.End(nil, []wire.Status{status}))
+	return err
+}
+
+// lone sends one item from where it lies as a segment of its own. What stands
+// around it is so short that net/http gathers it.
+func (f *frames) lone(item *object.Item) error {
+	if err := f.open(int64(len(item.Bytes))); err != nil {
+		return err
+	}
+	if _, err := f.x.Write(item.Bytes); err != nil {
+		return err
+	}
+	_, err := f.x.Write(f.segment.End(nil, []wire.Status{{CRC32: item.CRC32}}))
+	return err
+}
+
+// open sends what was gathered, and the beginning of a segment of one item.
+func (f *frames) open(size int64) error {
+	if err := f.flush(); err != nil {
+		return err
+	}
+	var head []byte
+	if !f.begun {
+		f.begun = true
+		head = wire.AppendBatchHead(head, f.count)
+	}
+	_, err := f.x.Write(f.segment.Begin(head, []int64{size}))
 	return err
 }
 
