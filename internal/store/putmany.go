@@ -106,18 +106,21 @@ func (m *many) unlock() {
 // prepare looks every name up and lays its record out.
 func (m *many) prepare() {
 	s := m.store
-	fresh := make(map[string]bool) // directories that an earlier object of the same request brings
+	// What earlier objects of the same request are for plain tar: "a" comes before
+	// "a/b", which then cannot have it as a directory.
+	file, directory := make(map[string]bool), make(map[string]bool)
 	for _, x := range m.members {
 		x.epoch = s.epoch.Load()
 		x.all, _ = s.find(x.rec.Name) // what cannot be asked is superseded later, as for a single write
 		x.rec.Hidden, x.parents = s.plainName(x.rec.Name)
-		x.parents = slices.DeleteFunc(x.parents, func(path string) bool { return fresh[path] })
-		if fresh[x.rec.Name.Key] {
+		if slices.ContainsFunc(x.parents, func(path string) bool { return file[path] }) {
 			x.rec.Hidden, x.parents = true, nil
 		}
+		x.parents = slices.DeleteFunc(x.parents, func(path string) bool { return directory[path] })
 		for _, path := range x.parents {
-			fresh[path] = true
+			directory[path] = true
 		}
+		file[x.rec.Name.Key] = !x.rec.Hidden
 		head := pack.HeadLen(&x.rec)
 		x.buf = append(s.buffers.get(head + int64(len(x.content.Bytes)) + pack.Block)[:head], x.content.Bytes...)
 		if x.err = x.pending.prepare(nil); x.err == nil {

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"fmt"
@@ -53,6 +54,17 @@ func TestPutMany(t *testing.T) {
 		t.Errorf("content type %q", info.ContentType)
 	}
 	missing(t, s, "large")
+	plain := map[string]bool{} // what plain tar would restore
+	for r := tar.NewReader(bytes.NewReader(load(t, after, packsOf(t, after)[0]))); ; {
+		h, err := r.Next()
+		if err != nil {
+			break
+		}
+		plain[h.Name] = true
+	}
+	if !plain["bkt/a"] || plain["bkt/dir"] && plain["bkt/dir/b"] {
+		t.Errorf("plain tar sees %v", plain)
+	}
 	usage(t, s, 5, 1+3000+3+len(objects[6].Bytes))
 	scrubbed(t, s)
 	if errs := s.PutMany(ctx, "bkt", nil); len(errs) != 0 {
