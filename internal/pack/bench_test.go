@@ -102,6 +102,30 @@ func BenchmarkRead(b *testing.B) {
 		}
 		stop(b.N)
 	})
+	b.Run("match", func(b *testing.B) {
+		records := make([]*pack.Record, len(places))
+		for i, l := range places {
+			var err error
+			if records[i], err = f.Head(l); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.SetBytes(4 << 10)
+		b.ReportAllocs()
+		stop := cpu(b)
+		for i := 0; b.Loop(); i++ {
+			n := i * 7919 % len(places)
+			l, r := places[n], records[n]
+			data := buf[:l.Head+l.Payload]
+			if err := f.ReadAt(data, l.Offset); err != nil {
+				b.Fatal(err)
+			}
+			if _, _, ok := f.Match(data, l, r.Name, r.Version); !ok {
+				b.Fatal("no match")
+			}
+		}
+		stop(b.N)
+	})
 	b.Run("bare", func(b *testing.B) {
 		b.SetBytes(4 << 10)
 		b.ReportAllocs()

@@ -1,0 +1,50 @@
+package pack_test
+
+import (
+	"bytes"
+	"testing"
+
+	"penstock.dev/penstock/internal/object"
+	"penstock.dev/penstock/internal/pack"
+)
+
+// TestMatch flips every bit of a record. It may still match where only what is not
+// looked at was hit; but then its content is the right one.
+func TestMatch(t *testing.T) {
+	m := newMemory(t, 1)
+	l := newLog(t, m, options(1))
+	content := bytes.Repeat([]byte("content "), 40)
+	l.append(put("dir/key", 7), content)
+	l.append(remove("dir/key", 8), nil)
+	l.sync()
+	f, err := pack.Open(m, 1, secret)
+	must(t, err)
+	defer f.Close()
+	first := l.records[0].Draft
+	data := make([]byte, first.Head+first.Payload)
+	must(t, f.ReadAt(data, first.Offset))
+	if got, crc, ok := f.Match(data, first.Location, first.Name, first.Version); !ok || !bytes.Equal(got, content) || crc != first.CRC32 {
+		t.Fatalf("%q, %08x, %v", got, crc, ok)
+	}
+	for bit := range 8 * len(data) {
+		data[bit/8] ^= 1 << (bit % 8)
+		if got, crc, ok := f.Match(data, first.Location, first.Name, first.Version); ok && (!bytes.Equal(got, content) || crc != first.CRC32) {
+			t.Errorf("bit %d: %q passes for the content", bit, got)
+		}
+		data[bit/8] ^= 1 << (bit % 8)
+	}
+	for _, other := range []object.Name{{Bucket: "bkt", Key: "dir/kez"}, {Bucket: "bk", Key: "tdir/key"}, {Bucket: "bkt", Key: "dir/key/"}} {
+		if _, _, ok := f.Match(data, first.Location, other, first.Version); ok {
+			t.Errorf("it passes for %v", other)
+		}
+	}
+	if _, _, ok := f.Match(data, first.Location, first.Name, object.Version{Map: 1, Counter: 8}); ok {
+		t.Error("it passes for another version")
+	}
+	stone := l.records[1].Draft
+	data = data[:stone.Head+stone.Payload]
+	must(t, f.ReadAt(data, stone.Offset))
+	if _, _, ok := f.Match(data, stone.Location, stone.Name, stone.Version); ok {
+		t.Error("a tombstone passes for an object")
+	}
+}
