@@ -39,7 +39,8 @@ const (
 // yields one item for each reference, in their order; an error stands where the
 // item would be. All bytes are checked against the CRC-32 that comes with them. If
 // an answer breaks off, the rest is asked for again, as often as other requests
-// are repeated; what still does not come fails with the same error.
+// are repeated; what still does not come fails with the same error. So does all of
+// a request with a reference that makes no sense, such as one with an empty key.
 func (c *Client) Batch(ctx context.Context, refs []Ref) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		reader := c.batches.Get().(*wire.BatchReader)

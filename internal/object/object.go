@@ -151,8 +151,9 @@ type Ref struct {
 	Member string // path of a file inside a tar; empty: the object itself
 	Range  Range
 
-	// What the asker knows already. Bytes with a known checksum are verified by it,
-	// which is cheaper for a small piece of a large object.
+	// What the asker knows already, for a store in the same process; over the network
+	// it is Invalid. Bytes with a known checksum are verified by it, which is cheaper
+	// for a small piece of a large object.
 	Of      Version // zero: any. Another version is Stale
 	CRC32   uint32  // what the bytes must have, if Checked
 	Checked bool

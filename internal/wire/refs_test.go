@@ -181,6 +181,11 @@ func TestBadRefs(t *testing.T) {
 			t.Errorf("%s as JSON: %v", what, err)
 		}
 	}
+	for _, known := range []object.Ref{{Of: object.Version{Map: 1}}, {Checked: true}} { // it would be ignored
+		known.Name.Key = "k"
+		_, err := wire.AppendRefs(nil, "bucket", []object.Ref{known})
+		wantKind(t, err, object.Invalid, "%+v", known)
+	}
 	for _, bucket := range []string{"", "Bucket"} {
 		_, err := wire.AppendRefs(nil, bucket, []object.Ref{{Name: object.Name{Key: "k"}}})
 		wantKind(t, err, object.Invalid, "bucket %q", bucket)
