@@ -12,6 +12,9 @@ import (
 // maxRefsBody bounds the body of a batch's request: 65,536 references of 256 bytes.
 const maxRefsBody = 16 << 20
 
+// keptRefsBody is the largest whose memory is used again.
+const keptRefsBody = 1 << 20
+
 // batch answers many references at once, in frames or as a tar.
 func (a *API) batch(x *exchange) error {
 	if err := x.noQuery(); err != nil {
@@ -27,7 +30,10 @@ func (a *API) batch(x *exchange) error {
 		return x.sendTar(items)
 	}
 	f := a.frames.Get().(*frames)
-	defer a.frames.Put(f)
+	defer func() {
+		f.x = nil // it is used again
+		a.frames.Put(f)
+	}()
 	f.begin(x, len(refs))
 	for item, err := range items {
 		if err := f.add(&item, err); err != nil {
@@ -53,10 +59,14 @@ func (x *exchange) refs() ([]object.Ref, error) {
 	}
 	body := x.api.bodies.Get().(*[]byte)
 	defer x.api.bodies.Put(body)
-	if *body, err = x.readUpTo((*body)[:0], maxRefsBody); err != nil {
+	text, err := x.readUpTo((*body)[:0], maxRefsBody)
+	if err != nil {
 		return nil, err
 	}
-	return parse(*body)
+	if cap(text) <= keptRefsBody {
+		*body = text
+	}
+	return parse(text)
 }
 
 // contentType returns the kind of a request's body.

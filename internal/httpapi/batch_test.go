@@ -118,10 +118,11 @@ func TestMember(t *testing.T) {
 		{400, "t.tar?member=a&member=b", "", "takes one parameter"},
 		{400, "t.tar?other=1", "", "takes one parameter"},
 		{412, "t.tar?member=dir/x", `If-Match: "other"`, ""},
+		{412, "t.tar?member=dir/x", "Range: bytes=10-; If-Match: \"other\"", ""},
 	} {
 		var headers []string
 		if tt.headers != "" {
-			headers = []string{tt.headers}
+			headers = strings.Split(tt.headers, "; ")
 		}
 		body, h := d.want(t, tt.status, "GET", "/v1/objects/bucket/"+tt.path, "", headers...)
 		if tt.status < 300 && body != tt.body || !strings.Contains(body, tt.body) {

@@ -44,14 +44,17 @@ func (a *API) getMember(x *exchange, path string) error {
 		part = false
 		m, reader, err = a.node.OpenMember(x.r.Context(), x.name, path, object.Range{})
 	}
-	if err != nil {
+	if err != nil && !isOutside(err) {
 		return err
 	}
 	if reader != nil {
 		defer reader.Close()
 	}
 	info := describeMember(m)
-	if done, err := x.weigh(&info); done || err != nil {
+	if done, failed := x.weigh(&info); done || failed != nil {
+		return failed
+	}
+	if err != nil { // conditions go before ranges
 		return err
 	}
 	x.describe(&info)

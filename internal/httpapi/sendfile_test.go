@@ -97,6 +97,21 @@ func (s *spy) check(t *testing.T, d *door, want []byte, byFile bool, headers ...
 	}
 }
 
+// checkBatch is check for a batch of one object, twice.
+func (s *spy) checkBatch(t *testing.T, d *door, want []byte, byFile bool) {
+	t.Helper()
+	s.copied.Store(0)
+	s.byFile.Store(0)
+	body, _ := d.want(t, 200, "POST", "/v1/batch", `{"bucket":"bucket","refs":[{"key":"blob"},{"key":"blob"}]}`)
+	items, errs := itemsOf(t, body, 2)
+	if errs[0] != nil || errs[1] != nil || items[0] != string(want) || items[1] != string(want) {
+		t.Errorf("%v", errs)
+	}
+	if copied, filed := s.copied.Load(), s.byFile.Load(); byFile != (copied < 8<<10 && filed > 2*int64(len(want))-8<<10) {
+		t.Errorf("in a batch %d bytes went through our memory and %d by sendfile", copied, filed)
+	}
+}
+
 // TestSendfile proves that the kernel moves the bytes of blobs, whole or in part,
 // through everything that lies between the store and the socket: node, exchange,
 // net/http, the bound on connections.
@@ -124,10 +139,12 @@ func TestSendfile(t *testing.T) {
 	listener.check(t, d, data[1<<20:], true, "Range: bytes=1048576-")
 	listener.check(t, d, data[12345:3<<20], true, "Range: bytes=12345-3145727")
 	listener.check(t, d, data[len(data)-100000:], true, "Range: bytes=-100000")
+	listener.checkBatch(t, d, data, true)
 	if _, err := d.node.SetBucket(t.Context(), "bucket", []byte(`{"verify":"always"}`)); err != nil {
 		t.Fatal(err)
 	}
 	listener.check(t, d, data, false)
+	listener.checkBatch(t, d, data, false)
 	listener.check(t, d, data[12345:3<<20], false, "Range: bytes=12345-3145727")
 }
 
