@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"penstock.dev/penstock"
@@ -207,6 +208,7 @@ func TestBatchBreaksOff(t *testing.T) {
 		}
 		return b
 	}
+	var mu sync.Mutex // an answer broken off orders nothing between its request and the next
 	var asked []int
 	c, _ := link(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -214,6 +216,8 @@ func TestBatchBreaksOff(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		asked = append(asked, len(refs))
 		switch len(asked) {
 		case 1:
@@ -231,6 +235,8 @@ func TestBatchBreaksOff(t *testing.T) {
 		}
 		got.Write(item.Bytes)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if got.String() != "abcd" || len(asked) < 3 || asked[len(asked)-1] != 2 {
 		t.Errorf("%q after asking for %v", got.String(), asked)
 	}
