@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,7 +44,7 @@ func (d *Dir) open(name string, flag int) (File, error) {
 		fd, err := unix.Open(path, flag|unix.O_CLOEXEC, 0o600)
 		switch {
 		case err == nil:
-			return &osFile{os.NewFile(uintptr(fd), path)}, nil
+			return &osFile{File: os.NewFile(uintptr(fd), path), fd: uintptr(fd)}, nil
 		case !errors.Is(err, unix.EINTR):
 			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 		}
@@ -117,7 +118,11 @@ func (d *Dir) Lock(name string) (io.Closer, error) {
 	return f, nil
 }
 
-type osFile struct{ *os.File }
+type osFile struct {
+	*os.File
+	fd     uintptr
+	cannot atomic.Bool // read without waiting, on this file system
+}
 
 func (f *osFile) OSFile() *os.File { return f.File }
 

@@ -31,16 +31,19 @@ func (a *API) batch(x *exchange) error {
 	}
 	f := a.frames.Get().(*frames)
 	defer func() {
-		f.x = nil // it is used again
+		f.release()
 		a.frames.Put(f)
 	}()
 	f.begin(x, len(refs))
+	if len(refs) == 0 {
+		return f.end()
+	}
 	for item, err := range items {
 		if err := f.add(&item, err); err != nil {
 			return err
 		}
 	}
-	return f.end()
+	return nil
 }
 
 // refs reads what a batch asks for.

@@ -9,37 +9,35 @@ import (
 )
 
 const (
-	segmentBytes = 1 << 20
+	segmentBytes = 4 << 20 // more than a Batcher keeps in memory
 	segmentItems = 4096
 
-	// loneBytes is the size from which an item is rather a segment of its own than
-	// copied behind others.
-	loneBytes = 64 << 10
-
-	streamHead  = 16
-	segmentRoom = streamHead + 8 + 8*segmentItems
+	// loneBytes is the size of runs, on average, from which they are rather sent one
+	// by one than gathered first.
+	loneBytes = 32 << 10
 )
 
-// frames assembles the answer to a batch. The bytes of a segment are gathered
-// behind enough room for what stands before them and is known only when all are
-// there: so a segment goes out in one write. Large items make segments of their
-// own, and their bytes do not pass through here.
+// frames assembles the answer to a batch. Items are not copied but noted, as runs of
+// memory, until the Batcher is about to use that memory again; a whole segment
+// mostly is one run. Large items make segments of their own, and their bytes do not
+// pass through here.
 type frames struct {
 	x       *exchange
 	segment wire.Segment
-	buf     []byte // the room, then the bytes
+	buf     []byte
+	runs    [][]byte
+	bytes   int
 	sizes   []int64
 	status  []wire.Status
-	count   int
+	left    int  // items to come
+	count   int  // of the stream
 	begun   bool // the stream's own head is out
 }
 
-func newFrames() any {
-	return &frames{buf: make([]byte, segmentRoom, segmentRoom+segmentBytes+128<<10)}
-}
+func newFrames() any { return &frames{} }
 
 func (f *frames) begin(x *exchange, count int) {
-	f.x, f.count, f.begun = x, count, false
+	f.x, f.count, f.left, f.begun = x, count, count, false
 	f.clear()
 	h := x.w.Header()
 	h["Content-Type"] = []string{wire.BatchType}
@@ -47,47 +45,93 @@ func (f *frames) begin(x *exchange, count int) {
 }
 
 func (f *frames) clear() {
-	f.buf, f.sizes = f.buf[:segmentRoom], f.sizes[:0]
+	f.sizes, f.bytes = f.sizes[:0], 0
+	clear(f.runs)
+	f.runs = f.runs[:0]
 	clear(f.status)
 	f.status = f.status[:0]
 }
 
-// add takes the next item.
+// release forgets the exchange, since frames are used again.
+func (f *frames) release() {
+	f.x = nil
+	f.clear()
+}
+
+// add takes the next item. After the last one everything is sent: its memory is the
+// Batcher's.
 func (f *frames) add(item *object.Item, err error) error {
+	f.left--
 	switch {
 	case err == nil && item.Large != nil:
-		return f.large(item.Large)
-	case err == nil && len(item.Bytes) >= loneBytes:
-		return f.lone(item)
-	}
-	if err != nil {
+		if err := f.large(item.Large); err != nil || f.left > 0 {
+			return err
+		}
+		return f.end()
+	case err != nil:
 		err = f.x.api.itemError(f.x, err)
-	} else {
-		f.buf = append(f.buf, item.Bytes...)
+	default:
+		f.note(item.Bytes)
 	}
 	f.sizes = append(f.sizes, int64(len(item.Bytes)))
 	f.status = append(f.status, wire.Status{Err: err, CRC32: item.CRC32})
-	if len(f.sizes) < segmentItems && len(f.buf) < segmentRoom+segmentBytes {
-		return nil
+	switch {
+	case f.left == 0:
+		return f.end()
+	case item.Last || len(f.sizes) == segmentItems || f.bytes >= segmentBytes:
+		return f.flush(nil)
 	}
-	return f.flush()
+	return nil
 }
 
-// flush sends the segment that was gathered.
-func (f *frames) flush() error {
-	if len(f.sizes) == 0 {
-		return nil
+// note adds bytes to the run they lie behind, or begins another.
+func (f *frames) note(b []byte) {
+	f.bytes += len(b)
+	if len(b) == 0 {
+		return
 	}
-	start := segmentRoom - 8 - 8*len(f.sizes)
-	f.segment.Begin(f.buf[start:start], f.sizes) // in place
+	if n := len(f.runs); n > 0 {
+		run := f.runs[n-1]
+		if end := len(run); cap(run)-end >= len(b) && &run[:end+1][end] == &b[0] {
+			f.runs[n-1] = run[:end+len(b)]
+			return
+		}
+	}
+	f.runs = append(f.runs, b)
+}
+
+// flush sends the segment that was noted, and what follows it.
+func (f *frames) flush(tail []byte) error {
+	b := f.buf[:0]
 	if !f.begun {
 		f.begun = true
-		start -= streamHead
-		wire.AppendBatchHead(f.buf[start:start], f.count)
+		b = wire.AppendBatchHead(b, f.count)
 	}
-	f.buf = f.segment.End(f.buf, f.status)
-	_, err := f.x.Write(f.buf[start:])
+	if len(f.sizes) > 0 {
+		b = f.segment.Begin(b, f.sizes)
+		if apart := len(f.runs) > 0 && f.bytes/len(f.runs) >= loneBytes; apart {
+			if _, err := f.x.Write(b); err != nil {
+				return err
+			}
+			b = b[:0]
+			for _, run := range f.runs {
+				if _, err := f.x.Write(run); err != nil {
+					return err
+				}
+			}
+		} else {
+			for _, run := range f.runs {
+				b = append(b, run...)
+			}
+		}
+		b = f.segment.End(b, f.status)
+	}
 	f.clear()
+	b = append(b, tail...)
+	if cap(b) <= 1<<20 {
+		f.buf = b
+	}
+	_, err := f.x.Write(b)
 	return err
 }
 
@@ -118,23 +162,12 @@ func (f *frames) large(r object.Reader) error {
 	return err
 }
 
-// lone sends one item from where it lies as a segment of its own. What stands
-// around it is so short that net/http gathers it.
-func (f *frames) lone(item *object.Item) error {
-	if err := f.open(int64(len(item.Bytes))); err != nil {
-		return err
-	}
-	if _, err := f.x.Write(item.Bytes); err != nil {
-		return err
-	}
-	_, err := f.x.Write(f.segment.End(nil, []wire.Status{{CRC32: item.CRC32}}))
-	return err
-}
-
-// open sends what was gathered, and the beginning of a segment of one item.
+// open sends what was noted, and the beginning of a segment of one item.
 func (f *frames) open(size int64) error {
-	if err := f.flush(); err != nil {
-		return err
+	if len(f.sizes) > 0 {
+		if err := f.flush(nil); err != nil {
+			return err
+		}
 	}
 	var head []byte
 	if !f.begun {
@@ -155,18 +188,8 @@ func (f *frames) pour(r object.Reader, length int64, status *wire.Status) (int64
 	return n, err
 }
 
-// end sends what is left, and the end mark.
-func (f *frames) end() error {
-	if err := f.flush(); err != nil {
-		return err
-	}
-	var tail []byte
-	if !f.begun { // there were no references
-		tail = wire.AppendBatchHead(tail, f.count)
-	}
-	_, err := f.x.Write(wire.AppendBatchEnd(tail))
-	return err
-}
+// end sends what was noted, and the end mark.
+func (f *frames) end() error { return f.flush(wire.AppendBatchEnd(nil)) }
 
 // zeros fills up an item that broke off.
 type zeros struct{}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"hash/crc32"
 	"hash/maphash"
 	"io"
 	"net/http"
@@ -163,11 +162,11 @@ func (b *putBatch) take(o *incoming) error {
 	if _, err := io.ReadFull(b.from, b.buf[start:]); err != nil {
 		return err
 	}
-	if got := crc32.ChecksumIEEE(b.buf[start:]); o.crc != nil && got != *o.crc {
-		b.buf = b.buf[:start]
-		return b.fail(o.key, object.Errorf(object.Invalid, "the bytes have CRC-32 %08x, not %08x as announced", got, *o.crc))
+	u := object.Upload{Key: o.key, ContentType: o.contentType, Bytes: b.buf[start:]}
+	if o.crc != nil {
+		u.CRC32, u.Checked = *o.crc, true
 	}
-	b.round = append(b.round, object.Upload{Key: o.key, ContentType: o.contentType, Bytes: b.buf[start:len(b.buf):len(b.buf)]})
+	b.round = append(b.round, u)
 	return nil
 }
 

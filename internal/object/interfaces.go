@@ -57,11 +57,16 @@ type Batcher interface {
 }
 
 // Item is what a Batch yields. Its bytes are verified, and belong to the Batcher:
-// they are valid until the next item is asked for.
+// they are valid until an item after the next one that is Last is asked for. Bytes of
+// items may lie one behind the other in memory.
 type Item struct {
 	Ref   Ref
 	Bytes []byte
 	CRC32 uint32 // of Bytes
+
+	// Last says that the memory of this item and those before it is used again after
+	// it.
+	Last bool
 
 	// Large, if not nil, gives the bytes in the place of Bytes, for an item that is
 	// too large to be held in memory, and CRC32 is not set. The Batcher closes it.
@@ -73,6 +78,8 @@ type Upload struct {
 	Key         string
 	ContentType string
 	Bytes       []byte
+	CRC32       uint32 // what Bytes must have, if Checked
+	Checked     bool
 }
 
 // Lister enumerates a bucket.

@@ -7,14 +7,15 @@ import (
 	"penstock.dev/penstock/internal/object"
 )
 
-// Draft is a record laid out for the log: head, payload and padding in one
-// buffer, so that the bytes of an object are written from where they were read
-// to. It lacks only what depends on its place; one that was not written because
-// the disk was full may be appended again, or to another pack.
+// Draft is a record laid out for the log: head and payload, so that the bytes of an
+// object are written from where they were read to. It lacks only what depends on its
+// place; one that was not written because the disk was full may be appended again, or
+// to another pack.
 type Draft struct {
 	Record
 	Location // set when the record is appended
-	buf      []byte
+	head     []byte
+	payload  []byte
 	facts    [factsLen]byte
 }
 
@@ -25,27 +26,42 @@ func HeadLen(r *Record) int64 { return headLen(r) }
 
 var zeros [Block]byte
 
-// NewDraft lays out a record. buf holds room for HeadLen bytes and then the
-// payload; it may grow by the padding. The draft owns it from now on. Size and
-// checksum of a record without extents are those of the payload.
+// NewDraft lays out a record. buf holds room for HeadLen bytes and then the payload.
+// The draft owns it from now on. Size and checksum of a record without extents are
+// those of the payload.
 func NewDraft(r Record, buf []byte) *Draft {
-	d := &Draft{Record: r}
-	d.Head = headLen(&r)
-	d.Payload = int64(len(buf)) - d.Head
-	crc := crc32.ChecksumIEEE(buf[d.Head:])
+	n := headLen(&r)
+	d := new(Draft)
+	d.Lay(r, buf[:n], buf[n:], crc32.ChecksumIEEE(buf[n:]))
+	return d
+}
+
+// Lay lays out a record of which the payload lies somewhere else in memory than the
+// HeadLen bytes of room for its head, and has the given checksum.
+func (d *Draft) Lay(r Record, head, payload []byte, crc uint32) {
+	*d = Draft{Record: r, head: head, payload: payload}
+	d.Head, d.Payload = int64(len(head)), int64(len(payload))
 	if len(r.Extents) == 0 {
 		d.Size, d.CRC32 = d.Payload, crc
 	}
 	// As it will be read.
 	d.Modified = time.Unix(0, nanoseconds(r.Modified)).UTC()
 	d.Hidden = r.Hidden && ordinary(r.Name.Key)
-	encodeHead(buf[:d.Head], &d.facts, &d.Record, d.Payload, crc)
-	d.buf = append(buf, zeros[:d.Len()-int64(len(buf))]...)
-	return d
+	encodeHead(head, &d.facts, &d.Record, d.Payload, crc)
 }
 
-// Buffer gives the draft's memory back to whoever made it, after it was written.
-func (d *Draft) Buffer() []byte { return d.buf }
+// appendPieces appends what is to be written, the padding included.
+func (d *Draft) appendPieces(to [][]byte) [][]byte {
+	if end := len(d.head); cap(d.head)-end >= len(d.payload) && len(d.payload) > 0 && &d.head[:end+1][end] == &d.payload[0] {
+		to = append(to, d.head[:end+len(d.payload)])
+	} else {
+		to = append(to, d.head, d.payload)
+	}
+	if padding := d.Len() - d.Head - d.Payload; padding > 0 {
+		to = append(to, zeros[:padding])
+	}
+	return to
+}
 
 // Stub returns what an index keeps of the record.
 func (d *Draft) Stub() Stub { return stubOf(&d.Record, d.Location) }
@@ -53,7 +69,7 @@ func (d *Draft) Stub() Stub { return stubOf(&d.Record, d.Location) }
 // place settles where the record lies.
 func (d *Draft) place(key *Key, offset, synced int64) {
 	d.Offset = offset
-	finishHead(d.buf[:d.Head], &d.facts, key, offset, synced)
+	finishHead(d.head, &d.facts, key, offset, synced)
 }
 
 // Validate reports as Invalid what could be written but not read again: names

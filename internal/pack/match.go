@@ -4,43 +4,43 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 
+	"penstock.dev/penstock/internal/disk"
 	"penstock.dev/penstock/internal/object"
 )
 
-// ReadAt reads bytes of the pack as they are, for several records in one go; Match
-// says whether a record is among them.
-func (f *File) ReadAt(b []byte, offset int64) error { return f.readAt(b, offset) }
+// Raw returns the file itself, for reading several records in one go; Match says
+// whether a record is among what was read.
+func (f *File) Raw() disk.File { return f.file }
 
-// Match finds out whether data, read at l, is a record of the name and version with
-// its content inline and whole, and returns the content and its CRC-32. It is the
+// MatchHead is the length of the heads that Match knows.
+const MatchHead = Block
+
+// Match finds out whether head and content, read from the pack, are a record of the
+// name and version, and returns the content's CRC-32, which it has verified. It is the
 // way of batches: a place that the index knows needs no proof that we made the
 // record, only that it is this one, which spares the keyed check and all memory
 // (BenchmarkRead/match). If it reports false, Read tells what is wrong, if anything is.
-func (f *File) Match(data []byte, l Location, name object.Name, version object.Version) (content []byte, crc uint32, ok bool) {
-	if l.Head != Block || int64(len(data)) != l.Head+l.Payload {
-		return nil, 0, false
-	}
-	block, content := data[:Block], data[Block:]
-	if block[posType] != '0' || string(block[posMagic:posMagic+len(magic)]) != magic {
-		return nil, 0, false
+func Match(head, content []byte, name object.Name, version object.Version) (crc uint32, ok bool) {
+	if len(head) != MatchHead || head[posType] != '0' || string(head[posMagic:posMagic+len(magic)]) != magic {
+		return 0, false
 	}
 	var facts [factsLen]byte
-	if n, err := encoding.Decode(facts[:], block[posLink:posCheck]); err != nil || n != factsLen {
-		return nil, 0, false
+	if n, err := encoding.Decode(facts[:], head[posLink:posCheck]); err != nil || n != factsLen {
+		return 0, false
 	}
 	if facts[factFormat] != Format || Kind(facts[factKind]) != Object || facts[factFlags]&^flagMD5 != 0 ||
 		binary.LittleEndian.Uint32(facts[factMap:]) != version.Map || binary.LittleEndian.Uint64(facts[factCounter:]) != version.Counter {
-		return nil, 0, false
+		return 0, false
 	}
-	if n, ok := octal(block[posSize : posSize+lenNumber]); !ok || n != l.Payload {
-		return nil, 0, false
+	if n, ok := octal(head[posSize : posSize+lenNumber]); !ok || n != int64(len(content)) {
+		return 0, false
 	}
 	var text [lenPrefix + 1 + lenName]byte
-	path := appendUstarPath(text[:0], block)
+	path := appendUstarPath(text[:0], head)
 	n := len(name.Bucket)
 	if len(path) != n+1+len(name.Key) || string(path[:n]) != name.Bucket || path[n] != '/' || string(path[n+1:]) != name.Key {
-		return nil, 0, false
+		return 0, false
 	}
 	crc = binary.LittleEndian.Uint32(facts[factCRC:])
-	return content, crc, crc32.ChecksumIEEE(content) == crc
+	return crc, crc32.ChecksumIEEE(content) == crc
 }

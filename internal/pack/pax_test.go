@@ -74,7 +74,7 @@ func TestNewerVersions(t *testing.T) {
 		d := NewDraft(r, make([]byte, Block))
 		change(&d.facts)
 		d.place(key, 1024, 0)
-		if _, err := decodeHead(d.buf, key, 1024); err == nil || err == errNoRecord {
+		if _, err := decodeHead(d.head, key, 1024); err == nil || err == errNoRecord {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -44,13 +44,12 @@ type Writer struct {
 	synced    int64 // everything before is durable
 	allocated int64
 	contents  directoryBuilder
-	batch     []byte // records put together for one write
-	failed    error  // makes the pack suspect
+	pieces    [][]byte // of records that are written in one go
+	failed    error    // makes the pack suspect
 }
 
-// gather is the size up to which records are copied together into one write;
-// larger ones are written from their own buffer.
-const gather = 64 << 10
+// maxPieces is how many pieces of memory are written in one go, or a few more.
+const maxPieces = 1000
 
 // Create makes a pack with its head record, durable when it returns. If it fails
 // it leaves no file, a leftover, or one that has no records. A file that has the
@@ -145,40 +144,24 @@ func (w *Writer) Append(drafts ...*Draft) error {
 	return nil
 }
 
-// write writes drafts behind the last record, small ones together.
+// write writes drafts behind the last record, many in one go.
 func (w *Writer) write(drafts []*Draft) error {
-	at, place := w.end, w.end // of the batch, of the next draft
-	w.batch = w.batch[:0]
-	for _, d := range drafts {
+	at, place := w.end, w.end // of the pieces, of the next draft
+	w.pieces = w.pieces[:0]
+	defer func() { clear(w.pieces[:cap(w.pieces)]) }()
+	for i, d := range drafts {
 		d.place(w.key, place, w.synced)
 		place = d.End()
-		alone := len(drafts) == 1 || len(d.buf) > gather
-		if !alone {
-			w.batch = append(w.batch, d.buf...)
-			if len(w.batch) < 1<<20 {
-				continue
-			}
+		w.pieces = d.appendPieces(w.pieces)
+		if len(w.pieces) < maxPieces && i < len(drafts)-1 {
+			continue
 		}
-		if err := w.flush(at); err != nil {
+		if err := disk.WritePieces(w.file, w.pieces, at); err != nil {
 			return err
 		}
-		if alone {
-			if _, err := w.file.WriteAt(d.buf, d.Offset); err != nil {
-				return err
-			}
-		}
-		at = place
+		w.pieces, at = w.pieces[:0], place
 	}
-	return w.flush(at)
-}
-
-func (w *Writer) flush(at int64) error {
-	if len(w.batch) == 0 {
-		return nil
-	}
-	_, err := w.file.WriteAt(w.batch, at)
-	w.batch = w.batch[:0]
-	return err
+	return nil
 }
 
 // undo settles a failed write. On a file system that cannot reserve room a full

@@ -17,7 +17,7 @@ type appender struct {
 	drive *drive
 
 	mu      sync.Mutex
-	queue   []*change
+	queue   []*ticket
 	leading bool
 
 	// Only the leader touches these.
@@ -40,10 +40,15 @@ type change struct {
 	alone     func() error  // if not nil: no record, but work to be done while nothing is appended
 	entry     entry         // set when done
 	err       error
-	turn      chan bool // true: lead; false: done
 }
 
-// maxGroup bounds the bytes that are synced together.
+// ticket is changes that wait in the queue together.
+type ticket struct {
+	changes []*change
+	turn    chan bool // true: lead; false: done
+}
+
+// maxGroup bounds the bytes that are synced together, if they come apart.
 const maxGroup = 32 << 20
 
 var noCancel = context.Background()
@@ -54,33 +59,33 @@ func (a *appender) commit(c *change) error {
 	return c.err
 }
 
-// commitAll makes changes durable and visible, together if they fit into a group,
-// and sets the error of each.
+// commitAll makes changes durable and visible, in one group, and sets the error of
+// each.
 func (a *appender) commitAll(changes []*change) {
-	for _, c := range changes {
-		c.turn = make(chan bool, 1)
-	}
+	t := &ticket{changes: changes, turn: make(chan bool, 1)}
 	a.mu.Lock()
-	a.queue = append(a.queue, changes...)
+	a.queue = append(a.queue, t)
 	if !a.leading {
 		a.leading = true
-		a.queue[0].turn <- true
+		t.turn <- true
 	}
 	a.mu.Unlock()
-	for _, c := range changes {
-		if lead := <-c.turn; lead {
-			a.lead(c)
-		}
+	if lead := <-t.turn; lead {
+		a.lead()
 	}
 }
 
-// lead writes the group that begins with c, and hands the lead on.
-func (a *appender) lead(c *change) {
+// lead writes the group that begins with the caller's ticket, and hands the lead on.
+func (a *appender) lead() {
 	a.mu.Lock()
 	group := a.take()
 	a.mu.Unlock()
 
-	a.write(group)
+	changes := group[0].changes
+	for _, t := range group[1:] {
+		changes = append(changes[:len(changes):len(changes)], t.changes...)
+	}
+	a.write(changes)
 
 	a.mu.Lock()
 	if len(a.queue) > 0 {
@@ -89,10 +94,8 @@ func (a *appender) lead(c *change) {
 		a.leading = false
 	}
 	a.mu.Unlock()
-	for _, other := range group {
-		if other != c {
-			other.turn <- false
-		}
+	for _, t := range group[1:] {
+		t.turn <- false
 	}
 }
 
@@ -102,12 +105,14 @@ func (a *appender) exclusively(work func() error) error {
 }
 
 // take removes from the queue what is to be written together. The caller's own
-// change is at its head.
-func (a *appender) take() []*change {
+// ticket is at its head.
+func (a *appender) take() []*ticket {
 	var size int64
 	n := 0
-	for n < len(a.queue) && size < maxGroup && a.queue[n].alone == nil {
-		size += a.queue[n].draft.Len()
+	for n < len(a.queue) && size < maxGroup && a.queue[n].changes[0].alone == nil {
+		for _, c := range a.queue[n].changes {
+			size += c.draft.Len()
+		}
 		n++
 	}
 	n = max(n, 1)

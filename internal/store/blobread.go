@@ -13,6 +13,19 @@ import (
 // openBlobs returns a reader over a record's extents. The descriptor is the
 // reader's own: the kernel keeps a position in it.
 func (d *drive) openBlobs(p *place, name object.Name, r object.Range, always bool) (object.Reader, error) {
+	b, err := d.describeBlobs(p, name, r, always)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.begin(); err != nil {
+		b.Close() //nolint:errcheck // nothing to lose
+		return nil, err
+	}
+	return b, nil
+}
+
+// describeBlobs returns a reader that has read nothing but the record.
+func (d *drive) describeBlobs(p *place, name object.Name, r object.Range, always bool) (*blobReader, error) {
 	f, err := d.files.acquire(p.pack)
 	if err != nil {
 		return nil, err
@@ -21,14 +34,14 @@ func (d *drive) openBlobs(p *place, name object.Name, r object.Range, always boo
 	if always || !d.blobs.idle.take(b.spot, &b.openBlob) {
 		b.openBlob = openBlob{removals: d.blobs.idle.now()}
 	}
-	if err := b.begin(p, name, r); err != nil {
+	if err := b.describe(p, name, r); err != nil {
 		b.Close() //nolint:errcheck // nothing to lose
 		return nil, err
 	}
 	return b, nil
 }
 
-func (b *blobReader) begin(p *place, name object.Name, r object.Range) (err error) {
+func (b *blobReader) describe(p *place, name object.Name, r object.Range) (err error) {
 	if b.rec == nil {
 		if b.rec, err = b.source.Head(b.location); err != nil {
 			return err
@@ -37,10 +50,12 @@ func (b *blobReader) begin(p *place, name object.Name, r object.Range) (err erro
 	if err := p.names(b.rec, name); err != nil {
 		return err
 	}
-	if b.offset, b.length, err = r.Resolve(b.rec.Size); err != nil {
-		return err
-	}
+	b.offset, b.length, err = r.Resolve(b.rec.Size)
 	b.at = b.offset
+	return err
+}
+
+func (b *blobReader) begin() (err error) {
 	if !b.trusted() {
 		if err := b.loadTable(); err != nil {
 			return err
@@ -117,19 +132,23 @@ func (b *blobReader) trusted() bool {
 
 func (b *blobReader) open() (position, error) {
 	p := b.find(b.at)
+	return p, b.openAt(p)
+}
+
+func (b *blobReader) openAt(p position) error {
 	if b.file != nil && b.blob == p.Blob {
-		return p, nil
+		return nil
 	}
 	b.closeFile()
 	file, err := b.drive.fs.Open(blobName(p.Blob))
 	if err != nil {
 		if ignoreMissing(err) == nil {
-			return p, object.Errorf(object.NotFound, "blob %016x is missing", p.Blob)
+			return object.Errorf(object.NotFound, "blob %016x is missing", p.Blob)
 		}
-		return p, object.Errorf(object.Unavailable, "%w", err)
+		return object.Errorf(object.Unavailable, "%w", err)
 	}
 	b.file, b.blob, b.seek = file, p.Blob, 0
-	return p, nil
+	return nil
 }
 
 func (b *blobReader) closeFile() {
@@ -154,16 +173,15 @@ func (b *blobReader) Close() error {
 	return nil
 }
 
-// readPlain reads all bytes asked for as they are, if they lie in one extent, and
-// reports whether it could. The caller knows their checksum, or else reads them as
-// usual: the reader does not move.
-func (b *blobReader) readPlain(p []byte) bool {
-	at, err := b.open()
-	if err != nil || at.offset+int64(len(p)) > at.Length {
-		return false
+// plain returns where bytes of the object lie in the file that is then open, if they
+// lie in one, for a caller who knows their checksum. The reader does not move, and
+// opens no second file: others may be reading from the first.
+func (b *blobReader) plain(offset, length int64) (position, bool) {
+	p := b.find(offset)
+	if offset < 0 || length <= 0 || p.offset+length > p.Length || (b.file != nil && b.blob != p.Blob) {
+		return p, false
 	}
-	n, _ := b.file.ReadAt(p, at.Offset+at.offset)
-	return n == len(p)
+	return p, b.openAt(p) == nil
 }
 
 // Read gives out verified bytes.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"time"
 
 	"penstock.dev/penstock/internal/object"
 	"penstock.dev/penstock/internal/pack"
@@ -35,28 +36,41 @@ func (p *pending) commit(on *drive) (*entry, error) {
 
 // prepare gives the record its version and lays it out.
 func (p *pending) prepare(on *drive) error {
-	s := p.store
-	version, err := s.roster.version(s.opts.Map)
+	version, err := p.store.roster.versions(p.store.opts.Map, 1)
 	if err != nil {
 		return err
 	}
-	if len(p.all) > 0 && !version.After(p.all[0].Version) {
-		return object.Errorf(object.Internal, "%s has version %s: a write under map %d would be lost", p.rec.Name, p.all[0].Version, s.opts.Map)
-	}
-	p.rec.Version, p.rec.Modified = version, s.opts.Clock().UTC()
-	p.candidates = []*drive{on}
-	if on == nil {
-		p.candidates = s.candidates(p.rec.Name, p.all)
-	}
 	p.hash = hashName(p.rec.Name)
+	if err := p.address(version, p.store.opts.Clock(), on); err != nil {
+		return err
+	}
 	p.draft = pack.NewDraft(p.rec, p.buf)
 	return p.draft.Validate()
 }
 
+// address gives the record its version and time, and chooses its disk.
+func (p *pending) address(version object.Version, now time.Time, on *drive) error {
+	s := p.store
+	if len(p.all) > 0 && !version.After(p.all[0].Version) {
+		return object.Errorf(object.Internal, "%s has version %s: a write under map %d would be lost", p.rec.Name, p.all[0].Version, s.opts.Map)
+	}
+	p.rec.Version, p.rec.Modified = version, now.UTC()
+	p.candidates = []*drive{on}
+	if on == nil {
+		p.candidates = s.candidates(p.rec.Name, p.all)
+	}
+	return nil
+}
+
 // change returns what is to be committed on a disk, replacing what that knew.
 func (p *pending) change(d *drive) (*change, error) {
-	c := &change{draft: p.draft, epoch: p.epoch, parents: p.parents, essential: p.rec.Kind != pack.Object}
-	return c, p.store.replacing(d, c, p.all)
+	c := new(change)
+	return c, p.describe(c, d)
+}
+
+func (p *pending) describe(c *change, d *drive) error {
+	*c = change{draft: p.draft, epoch: p.epoch, parents: p.parents, essential: p.rec.Kind != pack.Object}
+	return p.store.replacing(d, c, p.all)
 }
 
 // try commits on one disk after the other until one takes it, beginning with what

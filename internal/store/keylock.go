@@ -14,10 +14,7 @@ import (
 type keyLocks struct {
 	seedOnce sync.Once
 	seed     maphash.Seed
-	shards   [64]struct {
-		sync.Mutex
-		held map[object.Name]*keyLock
-	}
+	shards   [64]lockShard
 }
 
 type keyLock struct {
@@ -25,48 +22,69 @@ type keyLock struct {
 	waiters int
 }
 
+type lockShard struct {
+	sync.Mutex
+	held map[object.Name]*keyLock
+}
+
+func (k *keyLocks) shard(name object.Name) *lockShard {
+	k.seedOnce.Do(func() { k.seed = maphash.MakeSeed() })
+	return &k.shards[maphash.Comparable(k.seed, name)%uint64(len(k.shards))]
+}
+
 // lock waits for the name's lock. The returned function gives it back.
 func (k *keyLocks) lock(ctx context.Context, name object.Name) (unlock func(), err error) {
-	k.seedOnce.Do(func() { k.seed = maphash.MakeSeed() })
-	shard := &k.shards[maphash.Comparable(k.seed, name)%uint64(len(k.shards))]
+	if err := k.acquire(ctx, name, new(keyLock)); err != nil {
+		return nil, err
+	}
+	return func() { k.release(name) }, nil
+}
+
+// acquire waits for the name's lock; fresh becomes that if there is none yet.
+func (k *keyLocks) acquire(ctx context.Context, name object.Name, fresh *keyLock) error {
+	shard := k.shard(name)
 	shard.Lock()
 	if shard.held == nil {
 		shard.held = make(map[object.Name]*keyLock)
 	}
 	l := shard.held[name]
 	if l == nil {
-		l = &keyLock{}
-		shard.held[name] = l
-		l.waiters = 1
+		fresh.waiters = 1
+		shard.held[name] = fresh
 		shard.Unlock()
-	} else {
-		if l.turn == nil {
-			l.turn = make(chan struct{}, 1)
-		}
-		l.waiters++
-		turn := l.turn
-		shard.Unlock()
-		select {
-		case <-turn:
-		case <-ctx.Done():
-			shard.Lock()
-			l.waiters--
-			// The token may have come at the same moment: pass it on.
-			select {
-			case <-turn:
-				k.pass(shard.held, name, l)
-			default:
-			}
-			shard.Unlock()
-			return nil, ctx.Err()
-		}
+		return nil
 	}
-	return func() {
-		shard.Lock()
-		l.waiters--
+	if l.turn == nil {
+		l.turn = make(chan struct{}, 1)
+	}
+	l.waiters++
+	turn := l.turn
+	shard.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	shard.Lock()
+	defer shard.Unlock()
+	l.waiters--
+	// The token may have come at the same moment: pass it on.
+	select {
+	case <-turn:
 		k.pass(shard.held, name, l)
-		shard.Unlock()
-	}, nil
+	default:
+	}
+	return ctx.Err()
+}
+
+// release gives a lock back that the caller has acquired.
+func (k *keyLocks) release(name object.Name) {
+	shard := k.shard(name)
+	shard.Lock()
+	defer shard.Unlock()
+	l := shard.held[name]
+	l.waiters--
+	k.pass(shard.held, name, l)
 }
 
 // pass gives the lock to the next waiter, or forgets it. The shard is locked.

@@ -3,80 +3,106 @@ package store
 import (
 	"cmp"
 	"context"
+	"hash/crc32"
 	"slices"
+	"strings"
 
 	"penstock.dev/penstock/internal/object"
 	"penstock.dev/penstock/internal/pack"
 )
 
 // PutMany stores objects that lie in memory, together: they share the sync of the
-// log. It returns an error for each of them, nil for those that are stored. Each is
-// stored whole or not at all. An object that is too large to lie in a pack, or that
-// comes twice, is Invalid.
+// log, and are written from where they lie. It returns an error for each of them, nil
+// for those that are stored. Each is stored whole or not at all. An object that is too
+// large to lie in a pack, that comes twice, or that has not the checksum it should is
+// Invalid.
 func (s *Store) PutMany(ctx context.Context, bucket string, objects []object.Upload) []error {
 	m := &many{store: s, errs: make([]error, len(objects))}
 	cost := m.sort(bucket, objects)
+	if len(m.members) == 0 {
+		return m.errs
+	}
 	if err := s.memory.Acquire(ctx, cost); err != nil {
 		m.failAll(err)
 		return m.errs
 	}
 	defer s.memory.Release(cost)
 	defer m.unlock()
-	if err := m.lock(ctx); err != nil {
+	err := m.lock(ctx)
+	if err == nil {
+		err = m.prepare()
+	}
+	if err != nil {
 		m.failAll(err)
 		return m.errs
 	}
-	m.prepare()
 	m.commit()
+	s.buffers.put(m.heads)
 	return m.errs
 }
 
 // many is a number of objects on their way in.
 type many struct {
 	store   *Store
-	errs    []error // by number of the object
-	members []*member
-	unlocks []func()
+	errs    []error   // by number of the object
+	members []*member // in the order of their names
+	locked  int       // of the members
+	heads   []byte    // of their records
 }
 
+// member is one of them. What it needs on its way is part of it, so that a thousand
+// of them cost one allocation.
 type member struct {
 	pending
 	number  int
 	content *object.Upload
-	change  *change
+	crc     uint32
+	lock    keyLock
+	laid    pack.Draft
+	first   change // on the disk that is tried first
 	err     error
 }
 
 // sort finds out which objects can be stored, and brings them into the order of
 // their names, in which they are locked. It returns how many bytes they have.
 func (m *many) sort(bucket string, objects []object.Upload) (bytes int64) {
-	s := m.store
 	all := make([]member, len(objects))
+	m.members = make([]*member, 0, len(objects))
 	for i := range objects {
-		o := &objects[i]
-		name := object.Name{Bucket: bucket, Key: o.Key}
-		size := int64(len(o.Bytes))
-		err := name.Validate()
-		if err == nil && size > s.opts.InlineMax {
-			err = object.Errorf(object.Invalid, "%s has %d bytes: more than %d cannot be stored with others", name, size, s.opts.InlineMax)
+		x := &all[i]
+		x.store, x.number, x.content = m.store, i, &objects[i]
+		x.rec = pack.Record{Kind: pack.Object, Name: object.Name{Bucket: bucket, Key: objects[i].Key}, ContentType: objects[i].ContentType}
+		if m.errs[i] = x.acceptable(); m.errs[i] == nil {
+			m.members = append(m.members, x)
+			bytes += int64(len(objects[i].Bytes))
 		}
-		if m.errs[i] = err; err != nil {
-			continue
-		}
-		all[i] = member{number: i, content: o}
-		all[i].store, all[i].rec = s, pack.Record{Kind: pack.Object, Name: name, ContentType: o.ContentType}
-		m.members = append(m.members, &all[i])
-		bytes += size
 	}
-	slices.SortStableFunc(m.members, func(a, b *member) int { return cmp.Compare(a.rec.Name.Key, b.rec.Name.Key) })
+	slices.SortFunc(m.members, func(a, b *member) int {
+		return cmp.Or(strings.Compare(a.rec.Name.Key, b.rec.Name.Key), a.number-b.number)
+	})
 	m.members = slices.CompactFunc(m.members, func(later, first *member) bool {
-		if later.rec.Name != first.rec.Name {
+		if later.rec.Name.Key != first.rec.Name.Key {
 			return false
 		}
 		m.errs[later.number] = object.Errorf(object.Invalid, "%s comes twice", later.rec.Name)
 		return true
 	})
-	return min(bytes, s.opts.WriteMemory)
+	return min(bytes, m.store.opts.WriteMemory)
+}
+
+func (x *member) acceptable() error {
+	if err := x.rec.Name.Validate(); err != nil {
+		return err
+	}
+	o, most := x.content, x.store.opts.InlineMax
+	if size := int64(len(o.Bytes)); size > most {
+		return object.Errorf(object.Invalid, "%s has %d bytes: more than %d cannot be stored with others", x.rec.Name, size, most)
+	}
+	x.crc = crc32.ChecksumIEEE(o.Bytes)
+	if o.Checked && x.crc != o.CRC32 {
+		return object.Errorf(object.Invalid, "the bytes have CRC-32 %08x, not %08x as announced", x.crc, o.CRC32)
+	}
+	return nil
 }
 
 func (m *many) failAll(err error) {
@@ -86,33 +112,58 @@ func (m *many) failAll(err error) {
 }
 
 func (m *many) lock(ctx context.Context) error {
-	m.unlocks = make([]func(), 0, len(m.members))
 	for _, x := range m.members {
-		unlock, err := m.store.keys.lock(ctx, x.rec.Name)
-		if err != nil {
+		if err := m.store.keys.acquire(ctx, x.rec.Name, &x.lock); err != nil {
 			return err
 		}
-		m.unlocks = append(m.unlocks, unlock)
+		m.locked++
 	}
 	return ctx.Err()
 }
 
 func (m *many) unlock() {
-	for _, unlock := range m.unlocks {
-		unlock()
+	for _, x := range m.members[:m.locked] {
+		m.store.keys.release(x.rec.Name)
 	}
 }
 
 // prepare looks every name up and lays its record out.
-func (m *many) prepare() {
+func (m *many) prepare() error {
 	s := m.store
-	// What earlier objects of the same request are for plain tar: "a" comes before
-	// "a/b", which then cannot have it as a directory.
-	file, directory := make(map[string]bool), make(map[string]bool)
+	version, err := s.roster.versions(s.opts.Map, uint64(len(m.members)))
+	if err != nil {
+		return err
+	}
+	now := s.opts.Clock()
+	heads := m.plainNames()
+	m.hash()
 	for _, x := range m.members {
 		x.epoch = s.epoch.Load()
 		x.all, _ = s.find(x.rec.Name) // what cannot be asked is superseded later, as for a single write
-		x.rec.Hidden, x.parents = s.plainName(x.rec.Name)
+		x.err = x.address(version, now, nil)
+		version.Counter++
+		if x.err != nil {
+			continue
+		}
+		n := pack.HeadLen(&x.rec)
+		x.draft = &x.laid
+		x.draft.Lay(x.rec, heads[:n:n], x.content.Bytes, x.crc)
+		heads = heads[n:]
+		if x.err = x.draft.Validate(); x.err == nil {
+			s.hot.begin(x.hash)
+		}
+	}
+	return nil
+}
+
+// plainNames decides which names plain tar can see, and returns room for the heads.
+func (m *many) plainNames() []byte {
+	// What earlier objects of the same request are for plain tar: "a" comes before
+	// "a/b", which then cannot have it as a directory.
+	file, directory := make(map[string]bool, len(m.members)), make(map[string]bool)
+	var room int64
+	for _, x := range m.members {
+		x.rec.Hidden, x.parents = m.store.plainName(x.rec.Name)
 		if slices.ContainsFunc(x.parents, func(path string) bool { return file[path] }) {
 			x.rec.Hidden, x.parents = true, nil
 		}
@@ -121,12 +172,19 @@ func (m *many) prepare() {
 			directory[path] = true
 		}
 		file[x.rec.Name.Key] = !x.rec.Hidden
-		head := pack.HeadLen(&x.rec)
-		x.buf = append(s.buffers.get(head + int64(len(x.content.Bytes)) + pack.Block)[:head], x.content.Bytes...)
-		if x.err = x.pending.prepare(nil); x.err == nil {
-			s.hot.begin(x.hash)
-		}
+		room += pack.HeadLen(&x.rec)
 	}
+	m.heads = m.store.buffers.get(room)[:room]
+	return m.heads
+}
+
+func (m *many) hash() {
+	hashes := make([]uint64, len(m.members))
+	for i, x := range m.members {
+		x.hash = hashName(x.rec.Name)
+		hashes[i] = x.hash
+	}
+	m.store.hot.touch(hashes)
 }
 
 // commit gives all of them to the logs of their disks, and then waits.
@@ -137,24 +195,19 @@ func (m *many) commit() {
 			continue
 		}
 		d := x.candidates[0]
-		c, err := x.pending.change(d)
-		if err != nil {
-			c = &change{err: err}
-		} else {
-			byDrive[d] = append(byDrive[d], c)
+		if err := x.describe(&x.first, d); err != nil {
+			x.first.err = err
+			continue
 		}
-		x.change = c
+		byDrive[d] = append(byDrive[d], &x.first)
 	}
 	for d, changes := range byDrive {
 		d.log.commitAll(changes)
 	}
 	for _, x := range m.members {
 		if x.err == nil {
-			_, x.err = x.conclude(x.try(x.change, x.change.err))
+			_, x.err = x.conclude(x.try(&x.first, x.first.err))
 		}
 		m.errs[x.number] = x.err
-		if x.draft != nil {
-			m.store.buffers.put(x.draft.Buffer())
-		}
 	}
 }

@@ -33,10 +33,11 @@ func TestPutMany(t *testing.T) {
 		{Key: "dir", Bytes: []byte("a file where a directory is")},
 		{Key: strings.Repeat("x", 1025), Bytes: []byte("x")},
 		{Key: "empty"},
+		{Key: "wrong", Bytes: []byte("x"), CRC32: 1, Checked: true},
 	}
 	errs := s.PutMany(ctx, "bkt", objects)
 	for i, err := range errs {
-		if i == 2 || i == 4 || i == 5 || i == 7 {
+		if i == 2 || i == 4 || i == 5 || i == 7 || i == 9 {
 			wantKind(t, objects[i].Key, err, object.Invalid)
 		} else {
 			must(t, err)
@@ -54,6 +55,7 @@ func TestPutMany(t *testing.T) {
 		t.Errorf("content type %q", info.ContentType)
 	}
 	missing(t, s, "large")
+	missing(t, s, "wrong")
 	plain := map[string]bool{} // what plain tar would restore
 	for r := tar.NewReader(bytes.NewReader(load(t, after, packsOf(t, after)[0]))); ; {
 		h, err := r.Next()

@@ -159,16 +159,17 @@ func (r *roster) goOn(newest uint64) bool {
 	return newest+1 < r.facts.Ceiling
 }
 
-// version gives out the next version.
-func (r *roster) version(mapNumber uint32) (object.Version, error) {
+// versions returns the first of n consecutive versions that nobody else gets. There
+// may be rosterStep.
+func (r *roster) versions(mapNumber uint32, n uint64) (object.Version, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.next.Load() >= r.facts.Ceiling {
+	if r.next.Load()+n > r.facts.Ceiling {
 		if err := r.raiseLocked(); err != nil {
 			return object.Version{}, err
 		}
 	}
-	return object.Version{Map: mapNumber, Counter: r.next.Add(1) - 1}, nil
+	return object.Version{Map: mapNumber, Counter: r.next.Add(n) - n}, nil
 }
 
 // raise stores a higher ceiling and, where there are others to tell, that each

@@ -104,7 +104,11 @@ func (m *Memory) BatchVerified(ctx context.Context, refs []object.Ref) iter.Seq2
 func (m *Memory) PutMany(ctx context.Context, bucket string, objects []object.Upload) []error {
 	errs := make([]error, len(objects))
 	for i, o := range objects {
-		_, errs[i] = m.Put(ctx, object.Name{Bucket: bucket, Key: o.Key}, bytes.NewReader(o.Bytes), object.PutOptions{ContentType: o.ContentType})
+		opts := object.PutOptions{ContentType: o.ContentType}
+		if o.Checked {
+			opts.CRC32 = &o.CRC32
+		}
+		_, errs[i] = m.Put(ctx, object.Name{Bucket: bucket, Key: o.Key}, bytes.NewReader(o.Bytes), opts)
 	}
 	return errs
 }
