@@ -78,43 +78,23 @@ func (n *Node) plan(ctx context.Context, refs []object.Ref) *plan {
 func (p *plan) sift(ctx context.Context, refs []object.Ref) {
 	p.refs = make([]object.Ref, 0, len(refs))
 	p.errs, p.empty = make([]error, len(refs)), make([]bool, len(refs))
-	archives := make(map[object.Name]object.Info) // one look for each, however many files of it are asked for
+	archives := make(map[object.Name]*archive) // one look for each, however many files of it are asked for
 	for i, ref := range refs {
 		if _, p.errs[i] = p.node.find(ref.Name.Bucket); p.errs[i] != nil {
 			continue
 		}
 		if ref.Member != "" {
-			p.empty[i], p.errs[i] = p.locate(ctx, archives, &ref)
+			a, known := archives[ref.Name]
+			if !known {
+				a = p.node.archive(ctx, ref.Name)
+				archives[ref.Name] = a
+			}
+			p.empty[i], p.errs[i] = a.locate(&ref)
 		}
 		if !p.skips(i) {
 			p.refs = append(p.refs, ref)
 		}
 	}
-}
-
-// locate turns a reference to a file inside a tar into one to a range of the tar.
-func (p *plan) locate(ctx context.Context, archives map[object.Name]object.Info, ref *object.Ref) (empty bool, err error) {
-	info, known := archives[ref.Name]
-	if !known {
-		if info, err = p.node.store.Stat(ctx, ref.Name); err != nil {
-			return false, err
-		}
-		archives[ref.Name] = info
-	}
-	m, err := p.node.memberOf(ctx, info, ref.Member)
-	if err != nil {
-		return false, err
-	}
-	offset, length, err := ref.Range.Resolve(m.Size)
-	if err != nil || length == 0 {
-		return err == nil, err
-	}
-	whole := length == m.Size
-	*ref = object.Ref{Name: ref.Name, Range: object.Range{Offset: m.Offset + offset, Length: length}, Of: info.Version}
-	if whole {
-		ref.CRC32, ref.Checked = m.CRC32, true
-	}
-	return false, nil
 }
 
 // PutMany stores objects that lie in memory together, with one wait for all of

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"penstock.dev/penstock/internal/object"
+	"penstock.dev/penstock/internal/shard"
 )
 
 // Member is a file inside an object that is a tar.
@@ -18,33 +19,68 @@ type Member struct {
 // Member finds a file inside a tar. The first one who asks for any file of an
 // object has its index made, for which the whole object is read.
 func (n *Node) Member(ctx context.Context, name object.Name, path string) (Member, error) {
-	info, err := n.Stat(ctx, name)
-	if err != nil {
+	if _, err := n.find(name.Bucket); err != nil {
 		return Member{}, err
 	}
-	return n.memberOf(ctx, info, path)
+	return n.archive(ctx, name).member(path)
 }
 
-func (n *Node) memberOf(ctx context.Context, info object.Info, path string) (Member, error) {
-	index, err := n.indexes.Get(ctx, info.Name, info.Version, func(ctx context.Context) (io.ReadCloser, error) {
-		r, err := n.store.OpenVerified(ctx, info.Name, object.Range{})
+// archive is an object that is a tar and has its index, or the reason why not.
+type archive struct {
+	info  object.Info
+	index *shard.Index
+	err   error
+}
+
+func (n *Node) archive(ctx context.Context, name object.Name) *archive {
+	info, err := n.store.Stat(ctx, name)
+	if err != nil {
+		return &archive{err: err}
+	}
+	index, err := n.indexes.Get(ctx, name, info.Version, func(ctx context.Context) (io.ReadCloser, error) {
+		r, err := n.store.OpenVerified(ctx, name, object.Range{})
 		if err != nil {
 			return nil, err
 		}
 		if r.Info().Version != info.Version {
 			r.Close() //nolint:errcheck // opened for reading
-			return nil, object.Errorf(object.Stale, "%s was replaced meanwhile", info.Name)
+			return nil, object.Errorf(object.Stale, "%s was replaced meanwhile", name)
 		}
 		return r, nil
 	})
 	if err != nil {
-		return Member{}, object.Errorf(object.KindOf(err), "%s: %w", info.Name, err)
+		err = object.Errorf(object.KindOf(err), "%s: %w", name, err)
 	}
-	m, ok := index.Find(path)
+	return &archive{info, index, err}
+}
+
+func (a *archive) member(path string) (Member, error) {
+	if a.err != nil {
+		return Member{}, a.err
+	}
+	m, ok := a.index.Find(path)
 	if !ok {
-		return Member{}, object.Errorf(object.NotFound, "%s has no file %q", info.Name, path)
+		return Member{}, object.Errorf(object.NotFound, "%s has no file %q", a.info.Name, path)
 	}
-	return Member{Archive: info, Offset: m.Offset, Size: m.Size, CRC32: m.CRC32}, nil
+	return Member{Archive: a.info, Offset: m.Offset, Size: m.Size, CRC32: m.CRC32}, nil
+}
+
+// locate turns a reference to a file inside the tar into one to a range of the tar.
+// There may be nothing to read.
+func (a *archive) locate(ref *object.Ref) (empty bool, err error) {
+	m, err := a.member(ref.Member)
+	if err != nil {
+		return false, err
+	}
+	offset, length, err := ref.Range.Resolve(m.Size)
+	if err != nil || length == 0 {
+		return err == nil, err
+	}
+	*ref = object.Ref{Name: ref.Name, Range: object.Range{Offset: m.Offset + offset, Length: length}, Of: a.info.Version}
+	if length == m.Size {
+		ref.CRC32, ref.Checked = m.CRC32, true
+	}
+	return false, nil
 }
 
 // OpenMember returns a reader of a file inside a tar, or of a range of it. Bounds
