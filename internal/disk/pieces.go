@@ -32,7 +32,11 @@ func (f *osFile) ReadNow(pieces [][]byte, offset int64) bool {
 	if f.cannot.Load() || len(pieces) == 0 || len(pieces) > MaxPieces {
 		return false
 	}
-	var vector [MaxPieces]unix.Iovec
+	var few [6]unix.Iovec // mostly: clearing many costs as much as filling these
+	vector := few[:]
+	if len(pieces) > len(few) {
+		vector = make([]unix.Iovec, MaxPieces)
+	}
 	var want uintptr
 	used := 0
 	for _, p := range pieces {

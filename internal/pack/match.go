@@ -15,6 +15,8 @@ func (f *File) Raw() disk.File { return f.file }
 // MatchHead is the length of the heads that Match knows.
 const MatchHead = Block
 
+const matchFacts = factModified + 1 // a multiple of three: whole groups of base64
+
 // Match finds out whether head and content, read from the pack, are a record of the
 // name and version, and returns the content's CRC-32, which it has verified. It is the
 // way of batches: a place that the index knows needs no proof that we made the
@@ -24,8 +26,8 @@ func Match(head, content []byte, name object.Name, version object.Version) (crc 
 	if len(head) != MatchHead || head[posType] != '0' || string(head[posMagic:posMagic+len(magic)]) != magic {
 		return 0, false
 	}
-	var facts [factsLen]byte
-	if n, err := encoding.Decode(facts[:], head[posLink:posCheck]); err != nil || n != factsLen {
+	var facts [matchFacts]byte // those that matter here, which come first
+	if n, err := encoding.Decode(facts[:], head[posLink:posLink+matchFacts/3*4]); err != nil || n != matchFacts {
 		return 0, false
 	}
 	if facts[factFormat] != Format || Kind(facts[factKind]) != Object || facts[factFlags]&^flagMD5 != 0 ||
