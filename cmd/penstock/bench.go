@@ -20,6 +20,10 @@ func (p *program) benchLoadCommand() *cobra.Command {
 and processor time. Keys, sizes and bytes follow from --seed, --prefix, --keys and
 --size alone, so that what one run stored another one can read and verify.
 
+With --existing, read what is there instead: each object under --prefix once, in
+random order, verified against its size and, with --verify, its CRC-32. A reference
+files:DIR is then the directory that was given to 'penstock put -r'.
+
 Machines are noisy: --also lets references do the same work in turn, and shows the
 median of the ratios of each round. A reference is written
 
@@ -32,11 +36,13 @@ and after it, if wanted, ,pid=PID (of the server, with its children; may be repe
 and ,name=NAME. Results go to standard output, the live view to standard error.
 Exits with 1 if any object failed.`,
 		Example: `  penstock bench load --op batch --bucket photos --fill --size 16KiB --keys 10000 \
-    --server-pid 4711 --also redis:127.0.0.1:6379,pid=4712 --rounds 5`,
+    --server-pid 4711 --also redis:127.0.0.1:6379,pid=4712 --rounds 5
+  penstock put -r train photos/train
+  penstock bench load --op batch --bucket photos --existing --prefix train --also files:train`,
 		Args: wants(0, 0),
 	}
 	conn, asJSON := p.connectFlags(cmd), jsonFlag(cmd)
-	load, targets := loadFlags(cmd), targetFlags(cmd)
+	load, targets, existing := loadFlags(cmd), targetFlags(cmd), existingFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		opts, err := load()
 		if err != nil {
@@ -46,6 +52,11 @@ Exits with 1 if any object failed.`,
 			return err
 		}
 		defer closeTargets(opts.Targets)
+		if *existing {
+			if err := useExisting(cmd.Context(), cmd, &opts); err != nil {
+				return err
+			}
+		}
 		if err := opts.Validate(); err != nil {
 			return &usageError{err}
 		}

@@ -170,7 +170,11 @@ func describeLoad(r bench.Report) string {
 	if w.Op == bench.Mixed {
 		parts[0] += fmt.Sprintf(" (%g%% put)", 100*w.Writes)
 	}
-	parts = append(parts, fmt.Sprintf("%d keys of %s bytes", w.Keys, w.Sizes), string(w.Pattern), fmt.Sprintf("%d workers", w.Workers))
+	objects := fmt.Sprintf("%d keys of %s bytes", w.Keys, w.Sizes)
+	if w.Existing != nil {
+		objects = fmt.Sprintf("%d existing objects, %s on average", w.Keys, formatSize(int64(w.Sizes.Mean())))
+	}
+	parts = append(parts, objects, string(w.Pattern), fmt.Sprintf("%d workers", w.Workers))
 	if w.Rate > 0 {
 		parts = append(parts, fmt.Sprintf("open loop of %g objects/s", w.Rate))
 	}

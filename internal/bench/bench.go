@@ -4,7 +4,8 @@
 //
 // A Workload says what is asked for: it is a pure function from a seed and a
 // position to a key, its size and its bytes, so that reading can be verified
-// without anything being remembered. A Driver says of whom: a Penstock node, a
+// without anything being remembered. Or it is given objects that exist, with their
+// sizes and checksums. A Driver says of whom: a Penstock node, a
 // plain HTTP server, Redis, or a directory of files. Run lets several targets do
 // the same work in turn, in rounds, because on a machine with other work going on
 // only what ran in the same minutes can be compared.
@@ -60,6 +61,9 @@ func (o Options) Validate() error {
 		return object.Errorf(object.Invalid, "%d rounds are not between 1 and 1000", o.Rounds)
 	}
 	if o.Fill {
+		if o.Workload.Existing != nil {
+			return object.Errorf(object.Invalid, "existing objects are only read: there is nothing to fill")
+		}
 		if err := filling(o.Workload.withDefaults()).checkMemory(); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/binary"
+	"hash/crc32"
 
 	"penstock.dev/penstock/internal/object"
 )
@@ -11,9 +12,13 @@ import (
 // can be made at any time. The first eight bytes are a hash of seed and key, the
 // next eight the size, so that a mixed-up answer shows at once; the rest looks
 // random and does not compress.
+//
+// Of an object that exists only size and CRC-32 are known, and nothing is read.
 type Content struct {
-	hash uint64
-	size int64
+	hash  uint64
+	size  int64
+	known bool // it exists, with this CRC-32
+	crc   uint32
 }
 
 // Size returns how many bytes there are.
@@ -70,18 +75,22 @@ type checker struct {
 	content Content
 	offset  int64
 	wrong   int64 // the first byte that differs, -1 if none does
+	crc     uint32
 	scratch [4096]byte
 }
 
 // begin expects an object.
 func (c *checker) begin(key string, content Content) {
-	c.key, c.content, c.offset, c.wrong = key, content, 0, -1
+	c.key, c.content, c.offset, c.wrong, c.crc = key, content, 0, -1, 0
 }
 
 // Write takes the next bytes.
 func (c *checker) Write(p []byte) (int, error) {
 	n := len(p)
-	if !c.verify || c.wrong >= 0 {
+	if c.verify && c.content.known {
+		c.crc = crc32.Update(c.crc, crc32.IEEETable, p)
+	}
+	if !c.verify || c.content.known || c.wrong >= 0 {
 		c.offset += int64(n)
 		return n, nil
 	}
@@ -100,11 +109,13 @@ func (c *checker) Write(p []byte) (int, error) {
 // end says how many bytes came, and whether they were right.
 func (c *checker) end() (int64, error) {
 	switch {
-	case !c.verify:
+	case !c.verify && !c.content.known:
 	case c.wrong >= 0 && c.wrong < c.content.size:
 		return c.offset, object.Errorf(object.Corrupt, "%s: byte %d is not the one that was stored", c.key, c.wrong)
 	case c.offset != c.content.size:
 		return c.offset, object.Errorf(object.Corrupt, "%s: %d bytes instead of %d", c.key, c.offset, c.content.size)
+	case c.verify && c.content.known && c.crc != c.content.crc:
+		return c.offset, object.Errorf(object.Corrupt, "%s: its CRC-32 is %08x, and %08x was listed", c.key, c.crc, c.content.crc)
 	}
 	return c.offset, nil
 }

@@ -91,7 +91,9 @@ func loads(t *testing.T, driver bench.Driver) {
 	}
 }
 
-func TestPenstock(t *testing.T) {
+// serve runs a node with the bucket "bench" until the test ends.
+func serve(t *testing.T) *penstock.Client {
+	t.Helper()
 	started, ended := make(chan server.Started, 1), make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	node, err := server.New(ctx, server.Options{
@@ -111,11 +113,17 @@ func TestPenstock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&bench.Penstock{Client: client, Bucket: "missing"}).Connect(t.Context()); !object.Is(err, object.NotFound) {
-		t.Errorf("a bucket that is not there: %v", err)
-	}
+	t.Cleanup(client.Close)
 	if _, err := client.CreateBucket(t.Context(), "bench", penstock.BucketOptions{}); err != nil {
 		t.Fatal(err)
+	}
+	return client
+}
+
+func TestPenstock(t *testing.T) {
+	client := serve(t)
+	if _, err := (&bench.Penstock{Client: client, Bucket: "missing"}).Connect(t.Context()); !object.Is(err, object.NotFound) {
+		t.Errorf("a bucket that is not there: %v", err)
 	}
 	drive(t, &bench.Penstock{Client: client, Bucket: "bench"})
 }

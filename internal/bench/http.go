@@ -18,6 +18,9 @@ import (
 // if the server takes it. There are no batches in HTTP: a batch is its requests
 // one after the other.
 type HTTP struct {
+	// Prefix is what all keys begin with and paths do not, as in Files.
+	Prefix string
+
 	base   string // ends in a slash
 	client *http.Client
 }
@@ -83,7 +86,7 @@ func (c *httpConn) Batch(ctx context.Context, keys []string, item func(content [
 
 // do makes one request and copies the body of a good answer to w.
 func (c *httpConn) do(ctx context.Context, method, key string, body io.Reader, w io.Writer) error {
-	target := c.driver.base + (&url.URL{Path: key}).EscapedPath()
+	target := c.driver.base + (&url.URL{Path: strings.TrimPrefix(key, c.driver.Prefix)}).EscapedPath()
 	req, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {
 		return object.Errorf(object.Invalid, "%w", err)

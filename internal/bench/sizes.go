@@ -11,7 +11,7 @@ import (
 type Sizes struct {
 	law       law
 	low, high int64   // the bounds of all laws
-	mean      float64 // of a lognormal that is not cut
+	mean      float64 // of a lognormal that is not cut, or of those that are listed
 	sigma     float64
 }
 
@@ -21,6 +21,7 @@ const (
 	fixed law = iota
 	uniform
 	lognormal
+	listed // of objects that exist
 )
 
 // MaxSize is the largest object of a load.
@@ -55,8 +56,11 @@ func (s Sizes) Max() int64 { return s.high }
 
 // Mean returns the expected size.
 func (s Sizes) Mean() float64 {
-	if s.law != lognormal {
+	switch s.law {
+	case fixed, uniform:
 		return float64(s.low+s.high) / 2
+	case listed:
+		return s.mean
 	}
 	// What lies beyond the cut counts as the cut.
 	below := func(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
@@ -85,6 +89,8 @@ func (s Sizes) String() string {
 		return fmt.Sprintf("uniform:%d-%d", s.low, s.high)
 	case lognormal:
 		return fmt.Sprintf("lognormal:%.0f,%g", s.mean, s.sigma)
+	case listed:
+		return fmt.Sprintf("listed:%d-%d,mean:%.0f", s.low, s.high, s.mean)
 	}
 	return fmt.Sprint(s.low)
 }

@@ -33,8 +33,9 @@ func (w *worker) prepare(t ticket) {
 	clear(w.indexes)
 	total := int64(0)
 	for i := range t.n {
-		key := w.work.Key(w.once(w.work.At(t.position + int64(i))))
-		content := w.work.Content(key)
+		index := w.once(w.work.At(t.position + int64(i)))
+		key := w.work.Key(index)
+		content := w.work.content(index, key)
 		w.keys, w.contents = append(w.keys, key), append(w.contents, content)
 		total += content.Size()
 	}

@@ -33,7 +33,7 @@ const (
 
 // Workload is a load: which objects are asked for, how, and how fast. Everything
 // about the objects follows from Seed, Prefix, Keys, Sizes and a position; it is
-// the same in every run.
+// the same in every run. With Existing, their keys and sizes are given instead.
 type Workload struct {
 	Op      Op      `json:"op"`
 	Prefix  string  `json:"prefix"`  // what all keys begin with
@@ -44,6 +44,11 @@ type Workload struct {
 	Batch   int     `json:"batch,omitempty"`     // objects in a request of Batch and PutBatch, 256 if zero; no more than Keys in a PutBatch
 	Writes  float64 `json:"put_share,omitempty"` // share of Puts in Mixed
 	Verify  bool    `json:"verify"`              // compare every byte read
+
+	// Existing objects are read instead of made-up ones. They take the place of
+	// Keys and Sizes; Prefix is what they were listed with. They are verified
+	// against their size and CRC-32.
+	Existing *Existing `json:"-"`
 
 	Workers  int           `json:"workers"`               // requests at once, 8 if zero
 	Duration time.Duration `json:"duration_ns,omitempty"` // how long to begin new requests; 0: until Count
@@ -61,6 +66,9 @@ const (
 )
 
 func (w Workload) withDefaults() Workload {
+	if w.Existing != nil {
+		w.Keys, w.Sizes = int64(len(w.Existing.objects)), w.Existing.sizes
+	}
 	if w.Keys == 0 {
 		w.Keys = 1000
 	}
@@ -119,6 +127,11 @@ func (w Workload) Validate() error {
 	case w.Rate > 1e9 || w.Rate != w.Rate:
 		return invalid("a rate of %g is not between 0 and 10^9", w.Rate)
 	}
+	if w.Existing != nil {
+		if err := w.Existing.check(w.Op); err != nil {
+			return err
+		}
+	}
 	if err := object.ValidateKey(w.Key(w.Keys - 1)); err != nil {
 		return err
 	}
@@ -144,6 +157,9 @@ func (w Workload) checkMemory() error {
 
 // Key returns the name of a key, its index from 0.
 func (w Workload) Key(index int64) string {
+	if w.Existing != nil {
+		return w.Existing.objects[index].key
+	}
 	digits := strconv.FormatInt(index, 10)
 	return w.Prefix + strings.Repeat("0", max(0, 8-len(digits))) + digits
 }
@@ -166,10 +182,18 @@ func (w Workload) WritesAt(position int64) bool {
 	return unit(mix(w.Seed^saltWrites, uint64(position))) < w.Writes
 }
 
-// Content returns what is stored under a key.
+// Content returns what is stored under a key that is made up.
 func (w Workload) Content(key string) Content {
 	hash := hashKey(w.Seed, key)
 	return Content{hash: hash, size: w.Sizes.of(mix(hash, saltSize))}
+}
+
+// content returns what a key holds.
+func (w Workload) content(index int64, key string) Content {
+	if w.Existing != nil {
+		return w.Existing.content(index)
+	}
+	return w.Content(key)
 }
 
 // Salts keep the draws of a workload independent of each other.

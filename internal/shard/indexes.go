@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"penstock.dev/penstock/internal/object"
 )
 
@@ -19,6 +21,9 @@ type Options struct {
 
 	// Builds is how many tars are read at a time; zero means 4. Others wait.
 	Builds int
+
+	// Registry takes the metrics; nil means that none are kept.
+	Registry prometheus.Registerer
 }
 
 // Validate reports as Invalid what makes no sense.
@@ -32,9 +37,10 @@ func (o Options) Validate() error {
 // Indexes keeps the indexes of tars that are objects, those used last. It makes
 // one when it is first asked for, once for all who ask.
 type Indexes struct {
-	limit int64
-	turns chan struct{} // as many as tars may be read at a time
-	group sync.WaitGroup
+	limit   int64
+	turns   chan struct{} // as many as tars may be read at a time
+	group   sync.WaitGroup
+	metrics *metrics
 
 	mu     sync.Mutex
 	closed bool
@@ -78,14 +84,16 @@ func NewIndexes(opts Options) (*Indexes, error) {
 	if opts.Builds == 0 {
 		opts.Builds = 4
 	}
-	return &Indexes{
+	c := &Indexes{
 		limit:  opts.Bytes,
 		turns:  make(chan struct{}, opts.Builds),
 		used:   list.New(),
 		kept:   make(map[object.Name][]*kept),
 		builds: make(map[identity]*shared),
 		cancel: make(map[*shared]context.CancelFunc),
-	}, nil
+	}
+	c.metrics = newMetrics(opts.Registry, c)
+	return c, nil
 }
 
 var errClosed = &object.Error{Kind: object.Unavailable, Err: errors.New("the indexes of shards are closed")}
@@ -109,6 +117,7 @@ func (c *Indexes) Get(ctx context.Context, name object.Name, version object.Vers
 	}
 	if k := c.find(id); k != nil {
 		c.mu.Unlock()
+		c.metrics.hits.Inc()
 		return k.index, k.err
 	}
 	b := c.builds[id]
@@ -117,6 +126,7 @@ func (c *Indexes) Get(ctx context.Context, name object.Name, version object.Vers
 	}
 	b.waiting++
 	c.mu.Unlock()
+	c.metrics.misses.Inc()
 
 	select {
 	case <-b.done:
@@ -168,6 +178,7 @@ func (c *Indexes) build(ctx context.Context, open func(context.Context) (io.Read
 	if err != nil {
 		return nil, err
 	}
+	c.metrics.builds.Inc()
 	defer r.Close() // it was read to its end: there is nothing left to go wrong
 	return build(ctx, r, min(c.limit, maxIndex))
 }

@@ -64,7 +64,7 @@ func (c *copier) target(name penstock.Name) penstock.Name {
 
 // list goes through both places at once: their objects come in the same order.
 func (c *copier) list(ctx context.Context) error {
-	next, stop := iter.Pull2(c.client.List(ctx, c.to.Bucket, penstock.ListOptions{Prefix: c.to.Prefix}))
+	next, stop := iter.Pull2(c.all(ctx, c.to.Bucket, c.to.Prefix))
 	defer stop()
 	there, more, err := c.following(next)
 	if err != nil {
@@ -99,9 +99,9 @@ func (c *copier) list(ctx context.Context) error {
 
 // following returns the next object that is at the target, if there is one. Where
 // that cannot be known completely, more is copied than needs to be.
-func (c *copier) following(next func() (penstock.Entry, error, bool)) (info penstock.Info, more bool, err error) {
+func (c *copier) following(next func() (penstock.Info, error, bool)) (info penstock.Info, more bool, err error) {
 	for {
-		entry, err, ok := next()
+		info, err, ok := next()
 		switch {
 		case !ok:
 			return penstock.Info{}, false, nil
@@ -109,7 +109,7 @@ func (c *copier) following(next func() (penstock.Entry, error, bool)) (info pens
 		case err != nil:
 			return penstock.Info{}, false, err
 		default:
-			return entry.Info, true, nil
+			return info, true, nil
 		}
 	}
 }

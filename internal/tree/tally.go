@@ -2,7 +2,6 @@ package tree
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -173,36 +172,6 @@ func (t *tally) await(ctx context.Context) bool {
 		}
 	}
 	return true
-}
-
-// listing yields the objects under a prefix. A listing that is not complete is
-// remembered and returned behind the last object.
-func (t *tally) listing(ctx context.Context, bucket, prefix string, each func(penstock.Info) error) error {
-	var incomplete error
-	for entry, err := range t.client.List(ctx, bucket, penstock.ListOptions{Prefix: prefix}) {
-		switch {
-		case errors.Is(err, penstock.ErrIncomplete):
-			incomplete = err
-			continue
-		case err != nil:
-			return err
-		}
-		if err := each(entry.Info); err != nil {
-			return err
-		}
-	}
-	return incomplete
-}
-
-// countListing counts the objects under a prefix, beside those that were removed
-// before it began.
-func countListing(bucket, prefix string) func(context.Context, *tally) error {
-	return func(ctx context.Context, t *tally) error {
-		return t.listing(ctx, bucket, prefix, func(info penstock.Info) error {
-			t.count(info.Size)
-			return nil
-		})
-	}
 }
 
 // orElse returns n, or what stands for zero.

@@ -69,6 +69,7 @@ func (w *walker) walk(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	slices.Reverse(below) // the first one comes next
 	for len(below) > 0 {
 		path := below[len(below)-1]
 		below = below[:len(below)-1]
@@ -81,7 +82,7 @@ func (w *walker) walk(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		slices.Reverse(further) // the first one comes next
+		slices.Reverse(further)
 		below = append(below, further...)
 	}
 	return nil

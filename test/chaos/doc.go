@@ -3,6 +3,7 @@
 // systems; elsewhere those tests skip and say so.
 //
 //	TestKill         kill -9 at random moments
+//	TestUpload       put -r of thousands of files: node killed, command killed, command interrupted
 //	TestPowerCut     a file system that stops at once and forgets what was not synced (ext4, xfs)
 //	TestRot          damaged bytes in the files of a data directory; TestRotLive under a node that runs
 //	TestFull         no space, no inodes; TestReadOnly a drive that turned read-only
@@ -16,14 +17,15 @@
 // The environment says how much to do; without it the tests are short enough for
 // each change:
 //
-//	PENSTOCK_CHAOS_SEED    seed, a new one each time if not given
-//	PENSTOCK_CHAOS_KILLS   number of kills (100)
-//	PENSTOCK_CHAOS_CUTS    number of power cuts on each file system (10)
-//	PENSTOCK_CHAOS_FAULTS  number of damaged places (300)
-//	PENSTOCK_CHAOS_RUNS    number of simulated drives, each with five disasters (60)
-//	PENSTOCK_CHAOS_RACE    if not empty, the node is built with the race detector
-//	PENSTOCK_CHAOS_BINARY  the node, if it is not to be built (a machine may have no compiler)
-//	PENSTOCK_CHAOS_DIR     where images and data directories lie (the system's temporary directory)
+//	PENSTOCK_CHAOS_SEED     seed, a new one each time if not given
+//	PENSTOCK_CHAOS_KILLS    number of kills (100)
+//	PENSTOCK_CHAOS_UPLOADS  number of uploads, each with a few disasters (5)
+//	PENSTOCK_CHAOS_CUTS     number of power cuts on each file system (10)
+//	PENSTOCK_CHAOS_FAULTS   number of damaged places (300)
+//	PENSTOCK_CHAOS_RUNS     number of simulated drives, each with five disasters (60)
+//	PENSTOCK_CHAOS_RACE     if not empty, the node is built with the race detector
+//	PENSTOCK_CHAOS_BINARY   the node, if it is not to be built (a machine may have no compiler)
+//	PENSTOCK_CHAOS_DIR      where images and data directories lie (the system's temporary directory)
 //
 // found.md lists the bugs they have found, and what they accept.
 //

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"penstock.dev/penstock/internal/bench"
+	"penstock.dev/penstock/internal/tree"
+)
+
+// existingFlag adds --existing: to read what a bucket holds already.
+func existingFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("existing", false, "read the objects that the bucket has under --prefix, by default one epoch of all")
+}
+
+// useExisting has a load read what the first target's bucket holds. Targets that
+// are directories hold the same below them: `put -r` was given one and --prefix.
+func useExisting(ctx context.Context, cmd *cobra.Command, opts *bench.Options) error {
+	for _, name := range []string{"keys", "size", "fill"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s does not go with --existing", name)
+		}
+	}
+	work := &opts.Workload
+	if !cmd.Flags().Changed("prefix") {
+		work.Prefix = ""
+	}
+	work.Prefix = tree.Directory(work.Prefix)
+	first, ok := opts.Targets[0].Driver.(*bench.Penstock)
+	if !ok {
+		return usagef("--existing lists a bucket: it goes with --driver penstock only")
+	}
+	for _, target := range opts.Targets {
+		switch driver := target.Driver.(type) {
+		case *bench.Files:
+			driver.Prefix = work.Prefix
+		case *bench.HTTP:
+			driver.Prefix = work.Prefix
+		}
+	}
+	var err error
+	if work.Existing, err = bench.List(ctx, first.Client, first.Bucket, work.Prefix); err != nil {
+		return err
+	}
+	if !cmd.Flags().Changed("duration") && work.Count == 0 {
+		work.Duration, work.Count = 0, work.Existing.Len()
+	}
+	return nil
+}
