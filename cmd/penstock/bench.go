@@ -31,6 +31,7 @@ median of the ratios of each round. A reference is written
   http:URL                such as nginx; dir=DIR says where --fill stores its files
   files:DIR               no server at all: open, read, close; fsync for durable writes
   penstock:URL/BUCKET     another node
+  json:URL/BUCKET         a node whose batches are asked for in JSON
 
 and after it, if wanted, ,pid=PID (of the server, with its children; may be repeated)
 and ,name=NAME. Results go to standard output, the live view to standard error.
@@ -42,7 +43,8 @@ Exits with 1 if any object failed.`,
 		Args: wants(0, 0),
 	}
 	conn, asJSON := p.connectFlags(cmd), jsonFlag(cmd)
-	load, targets, existing := loadFlags(cmd), targetFlags(cmd), existingFlag(cmd)
+	load, targets := loadFlags(cmd), targetFlags(cmd)
+	existing, members := existingFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		opts, err := load()
 		if err != nil {
@@ -53,9 +55,11 @@ Exits with 1 if any object failed.`,
 		}
 		defer closeTargets(opts.Targets)
 		if *existing {
-			if err := useExisting(cmd.Context(), cmd, &opts); err != nil {
+			if err := useExisting(cmd.Context(), cmd, &opts, *members); err != nil {
 				return err
 			}
+		} else if *members {
+			return usagef("--members goes with --existing only")
 		}
 		if err := opts.Validate(); err != nil {
 			return &usageError{err}

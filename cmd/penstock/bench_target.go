@@ -23,9 +23,11 @@ type loadTargets struct {
 	also   []string
 }
 
+var drivers = []string{"penstock", "json", "http", "redis", "files"}
+
 // targetFlags adds the flags that say who is measured.
 func targetFlags(cmd *cobra.Command) *loadTargets {
-	t := &loadTargets{driver: choice{"penstock", []string{"penstock", "http", "redis", "files"}}}
+	t := &loadTargets{driver: choice{"penstock", drivers}}
 	flags := cmd.Flags()
 	flags.Var(&t.driver, "driver", "what is measured")
 	flags.StringVar(&t.bucket, "bucket", "", "`BUCKET` of the node at --endpoint")
@@ -107,7 +109,7 @@ func freeName(driver string, targets []bench.Target) string {
 func (t *loadTargets) first(endpoint string) (target, error) {
 	first := target{driver: t.driver.value, dir: t.dir, fsync: t.fsync, pids: t.pids}
 	switch first.driver {
-	case "penstock":
+	case "penstock", "json":
 		first.where, first.bucket = endpoint, t.bucket
 		if t.bucket == "" {
 			return target{}, usagef("--bucket is missing")
@@ -130,8 +132,8 @@ func (t *loadTargets) first(endpoint string) (target, error) {
 func parseTarget(text string) (target, error) {
 	driver, where, _ := strings.Cut(text, ":")
 	t := target{driver: driver, where: where}
-	if !slices.Contains([]string{"penstock", "http", "redis", "files"}, driver) || where == "" {
-		return target{}, fmt.Errorf("write redis:ADDRESS, http:URL, files:DIR or penstock:URL/BUCKET")
+	if !slices.Contains(drivers, driver) || where == "" {
+		return target{}, fmt.Errorf("write redis:ADDRESS, http:URL, files:DIR, penstock:URL/BUCKET or json:URL/BUCKET")
 	}
 	// From the end, because what comes before may hold commas of its own.
 	for {
@@ -141,10 +143,10 @@ func parseTarget(text string) (target, error) {
 		}
 		t.where = t.where[:comma]
 	}
-	if driver == "penstock" {
+	if driver == "penstock" || driver == "json" {
 		slash := strings.LastIndexByte(t.where, '/')
 		if slash < 0 {
-			return target{}, fmt.Errorf("write penstock:URL/BUCKET")
+			return target{}, fmt.Errorf("write %s:URL/BUCKET", driver)
 		}
 		t.where, t.bucket = t.where[:slash], t.where[slash+1:]
 	}
@@ -177,7 +179,7 @@ func (t *target) option(text string) bool {
 func (t target) open(conn *connection) (bench.Target, error) {
 	opened := bench.Target{Name: t.name, PIDs: t.pids}
 	switch t.driver {
-	case "penstock":
+	case "penstock", "json":
 		if err := bucketName(t.bucket); err != nil {
 			return opened, err
 		}
@@ -187,7 +189,16 @@ func (t target) open(conn *connection) (bench.Target, error) {
 		if err != nil {
 			return opened, err
 		}
-		opened.Driver = &bench.Penstock{Client: client, Bucket: t.bucket}
+		if t.driver == "penstock" {
+			opened.Driver = &bench.Penstock{Client: client, Bucket: t.bucket}
+			break
+		}
+		plain, err := bench.NewHTTP(t.where)
+		if err != nil {
+			return opened, &usageError{err}
+		}
+		token, _ := conn.program.env("PENSTOCK_TOKEN")
+		opened.Driver = &bench.JSON{Penstock: bench.Penstock{Client: client, Bucket: t.bucket}, HTTP: plain, Token: token}
 	case "http":
 		driver, err := bench.NewHTTP(t.where)
 		if err != nil {

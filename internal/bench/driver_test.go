@@ -93,6 +93,12 @@ func loads(t *testing.T, driver bench.Driver) {
 
 // serve runs a node with the bucket "bench" until the test ends.
 func serve(t *testing.T) *penstock.Client {
+	client, _ := serveAt(t)
+	return client
+}
+
+// serveAt tells where the node is, too.
+func serveAt(t *testing.T) (*penstock.Client, string) {
 	t.Helper()
 	started, ended := make(chan server.Started, 1), make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
@@ -109,7 +115,8 @@ func serve(t *testing.T) *penstock.Client {
 			t.Error(err)
 		}
 	})
-	client, err := penstock.New(penstock.Options{Endpoint: (<-started).URL})
+	url := (<-started).URL
+	client, err := penstock.New(penstock.Options{Endpoint: url})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +124,7 @@ func serve(t *testing.T) *penstock.Client {
 	if _, err := client.CreateBucket(t.Context(), "bench", penstock.BucketOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	return client
+	return client, url
 }
 
 func TestPenstock(t *testing.T) {

@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"fmt"
@@ -79,7 +80,7 @@ func TestExisting(t *testing.T) {
 	client := serve(t)
 	dir, keys, size := uploaded(t, client, "train/", 211)
 	uploaded(t, client, "test/", 5)
-	existing, err := bench.List(t.Context(), client, "bench", "train/")
+	existing, err := bench.List(t.Context(), client, "bench", "train/", false)
 	if err != nil || existing.Len() != 211 {
 		t.Fatal(existing.Len(), err)
 	}
@@ -115,7 +116,7 @@ func TestExisting(t *testing.T) {
 func TestExistingIsVerified(t *testing.T) {
 	client := serve(t)
 	dir, _, _ := uploaded(t, client, "", 20)
-	existing, err := bench.List(t.Context(), client, "bench", "")
+	existing, err := bench.List(t.Context(), client, "bench", "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,14 +147,14 @@ func TestExistingIsVerified(t *testing.T) {
 // TestExistingIsOnlyRead, and has to be there.
 func TestExistingIsOnlyRead(t *testing.T) {
 	client := serve(t)
-	if _, err := bench.List(t.Context(), client, "bench", ""); !object.Is(err, object.NotFound) {
+	if _, err := bench.List(t.Context(), client, "bench", "", false); !object.Is(err, object.NotFound) {
 		t.Error(err)
 	}
-	if _, err := bench.List(t.Context(), client, "missing", ""); !object.Is(err, object.NotFound) {
+	if _, err := bench.List(t.Context(), client, "missing", "", false); !object.Is(err, object.NotFound) {
 		t.Error(err)
 	}
 	uploaded(t, client, "", 2)
-	existing, err := bench.List(t.Context(), client, "bench", "")
+	existing, err := bench.List(t.Context(), client, "bench", "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,5 +168,43 @@ func TestExistingIsOnlyRead(t *testing.T) {
 	opts.Workload.Op, opts.Fill = bench.Get, true
 	if err := opts.Validate(); !object.Is(err, object.Invalid) {
 		t.Error(err)
+	}
+}
+
+// TestMembers reads the files inside of tars, asked for in binary and in JSON.
+func TestMembers(t *testing.T) {
+	client, url := serveAt(t)
+	for n := range 3 {
+		var archive bytes.Buffer
+		w := tar.NewWriter(&archive)
+		for i := range 50 {
+			content := bytes.Repeat([]byte{byte(i)}, 1+i*97)
+			if err := w.WriteHeader(&tar.Header{Name: fmt.Sprintf("dir/%d.bin", i), Mode: 0o644, Size: int64(len(content))}); err != nil {
+				t.Fatal(err)
+			}
+			w.Write(content) //nolint:errcheck // Close tells
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		name := penstock.Name{Bucket: "bench", Key: fmt.Sprintf("tars/%d.tar", n)}
+		if _, err := client.Put(t.Context(), name, &archive, penstock.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	existing, err := bench.List(t.Context(), client, "bench", "tars/", true)
+	if err != nil || existing.Len() != 150 {
+		t.Fatal(existing, err)
+	}
+	plain, err := bench.NewHTTP(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := bench.Penstock{Client: client, Bucket: "bench", Members: true}
+	for name, driver := range map[string]bench.Driver{"binary": &node, "json": &bench.JSON{Penstock: bench.Penstock{Client: client, Bucket: "bench", Members: true}, HTTP: plain}} {
+		r := run(t, driver, bench.Workload{Op: bench.Batch, Existing: existing, Count: 150, Batch: 32, Verify: true})
+		if r.Errors != 0 || r.Objects != 150 {
+			t.Errorf("%s: %+v", name, r)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"strings"
 	"sync/atomic"
 
 	"penstock.dev/penstock"
@@ -16,6 +17,9 @@ type Penstock struct {
 	Client *penstock.Client
 	Bucket string
 
+	// Members says that keys are those of files inside of tars: see Existing.
+	Members bool
+
 	there atomic.Bool // the bucket was seen
 }
 
@@ -27,7 +31,7 @@ func (d *Penstock) Connect(ctx context.Context) (Conn, error) {
 		}
 		d.there.Store(true)
 	}
-	return &penstockConn{client: d.Client, bucket: d.Bucket}, nil
+	return &penstockConn{client: d.Client, bucket: d.Bucket, members: d.Members}, nil
 }
 
 // Close drops idle connections.
@@ -36,12 +40,24 @@ func (d *Penstock) Close() { d.Client.Close() }
 type penstockConn struct {
 	client  *penstock.Client
 	bucket  string
+	members bool
 	refs    []penstock.Ref
 	uploads []penstock.Upload
 }
 
 func (c *penstockConn) name(key string) penstock.Name {
 	return penstock.Name{Bucket: c.bucket, Key: key}
+}
+
+// memberMark stands between the key of a tar and the name of a file in it.
+const memberMark = "?member="
+
+func (c *penstockConn) split(key string) (object, member string) {
+	if c.members {
+		object, member, _ = strings.Cut(key, memberMark)
+		return object, member
+	}
+	return key, ""
 }
 
 func (c *penstockConn) Put(ctx context.Context, key string, content []byte) error {
@@ -70,7 +86,8 @@ func (c *penstockConn) PutBatch(ctx context.Context, keys []string, contents [][
 func (c *penstockConn) Batch(ctx context.Context, keys []string, item func(content []byte, err error)) error {
 	c.refs = c.refs[:0]
 	for _, key := range keys {
-		c.refs = append(c.refs, penstock.Ref{Name: c.name(key)})
+		object, member := c.split(key)
+		c.refs = append(c.refs, penstock.Ref{Name: c.name(object), Member: member})
 	}
 	came := 0
 	for got, err := range c.client.Batch(ctx, c.refs) {

@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 	"bench/overload":             {"internal/disk", "internal/fault", "internal/httpapi", "internal/server"},
 	"cmd/penstock":               {"", "internal/bench", "internal/object", "internal/server", "internal/store", "internal/disk", "internal/tree"},
 	"internal/auth":              {"internal/object", "internal/cluster"},
-	"internal/bench":             {"", "internal/object", "internal/wire"},
+	"internal/bench":             {"", "internal/object", "internal/shard", "internal/wire"},
 	"internal/cluster":           {"internal/object", "internal/disk"},
 	"internal/dataset":           {"", "internal/object", "internal/manifest", "internal/order", "internal/shard"},
 	"internal/disk":              {"internal/object"},
