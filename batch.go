@@ -16,7 +16,7 @@ import (
 
 type (
 	// Ref names what a batch asks for: an object, a file inside an object that is a
-	// tar, or a range of either.
+	// tar, or a range of either. It may say which CRC-32 the bytes must have.
 	Ref = object.Ref
 	// Item is what a batch yields: its bytes are valid until the next one.
 	Item = object.Item
@@ -37,8 +37,9 @@ const (
 
 // Batch reads many objects with one request, or a few if there are very many. It
 // yields one item for each reference, in their order; an error stands where the
-// item would be. All bytes are checked against the CRC-32 that comes with them. If
-// an answer breaks off, the rest is asked for again, as often as other requests
+// item would be. All bytes are checked against the CRC-32 that comes with them, and
+// against the one that the reference asks for, if it does: other bytes are Stale.
+// If an answer breaks off, the rest is asked for again, as often as other requests
 // are repeated; what still does not come fails with the same error. So does all of
 // a request with a reference that makes no sense, such as one with an empty key.
 func (c *Client) Batch(ctx context.Context, refs []Ref) iter.Seq2[Item, error] {
@@ -95,6 +96,12 @@ func (c *Client) batch(ctx context.Context, reader *wire.BatchReader, refs []Ref
 			return n, false, nil
 		case reader.Broken() != nil:
 			return n, false, c.errorf(object.KindOf(err), "%d of %d items have come: %w", n, len(refs), err)
+		}
+		if err == nil {
+			err = refs[n].Check(int64(len(data)), crc)
+		}
+		if err != nil {
+			data, crc = nil, 0
 		}
 		if !yield(Item{Ref: refs[n], Bytes: data, CRC32: crc}, err) {
 			return n, true, nil

@@ -93,6 +93,64 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// TestCheckedRefs asks for bytes with known checksums, right and wrong ones: in
+// packs, in blobs, too large to be held in memory, inside of tars.
+func TestCheckedRefs(t *testing.T) {
+	c := connect(t)
+	makeBucket(t, c, "photos")
+	member := noise(4, 5000)
+	contents := map[string][]byte{
+		"small": noise(1, 10000), "blob": noise(2, 1<<20), "large": noise(3, 6<<20),
+		"t.tar": archive(t, map[string][]byte{"m": member, "empty": {}}),
+	}
+	for key, data := range contents {
+		if _, err := c.Put(t.Context(), ref(key).Name, bytes.NewReader(data), penstock.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var refs []penstock.Ref
+	var want [][]byte // nil: not what was asked for
+	ask := func(key, member string, content []byte, r penstock.Range) {
+		piece := content
+		if r.Length > 0 {
+			piece = content[r.Offset:][:r.Length]
+		}
+		right := penstock.Ref{Name: ref(key).Name, Member: member, Range: r, CRC32: crc32.ChecksumIEEE(piece), Checked: true}
+		wrong := right
+		wrong.CRC32++
+		refs, want = append(refs, right, wrong), append(want, piece, nil)
+		if wrong = right; r.Length > 0 {
+			wrong.Range.Length = int64(len(content)) // reaches beyond the end
+			refs, want = append(refs, wrong), append(want, nil)
+		}
+	}
+	for key, data := range contents {
+		ask(key, "", data, penstock.Range{})
+		ask(key, "", data, penstock.Range{Offset: 600, Length: 300})
+	}
+	ask("blob", "", contents["blob"], penstock.Range{Offset: 60000, Length: 300000})
+	ask("large", "", contents["large"], penstock.Range{Offset: 1, Length: 5 << 20})
+	ask("t.tar", "m", member, penstock.Range{})
+	ask("t.tar", "m", member, penstock.Range{Offset: 600, Length: 300})
+	ask("t.tar", "empty", nil, penstock.Range{})
+	n := 0
+	for item, err := range c.Batch(t.Context(), refs) {
+		what := fmt.Sprintf("%v %+v", item.Ref, item.Ref.Range)
+		switch {
+		case want[n] == nil && refs[n].CRC32 != 0:
+			if !penstock.Is(err, penstock.Stale) || !strings.Contains(err.Error(), "not what was asked for") {
+				t.Errorf("%s: %d bytes, %v", what, len(item.Bytes), err)
+			}
+		case err != nil || !bytes.Equal(item.Bytes, want[n]):
+			t.Errorf("%s: %d bytes, %v", what, len(item.Bytes), err)
+		}
+		n++
+	}
+	if n != len(refs) {
+		t.Errorf("%d items for %d references", n, len(refs))
+	}
+}
+
 // TestPutBatchFailures names what was not stored.
 func TestPutBatchFailures(t *testing.T) {
 	c := connect(t)

@@ -12,7 +12,7 @@ import (
 func matrix() []httpapi.RouteInfo {
 	all := httpapi.Routes()
 	for i := range all {
-		all[i].Pattern = strings.NewReplacer("{bucket}", "bucket", "{key}", "some/key", "*", "symbol").Replace(all[i].Pattern)
+		all[i].Pattern = strings.NewReplacer("{bucket}", "bucket", "{key}", "some/key", "{dataset}", "cats", "{version}", "1", "*", "symbol").Replace(all[i].Pattern)
 	}
 	for _, path := range []string{"/v1/nothing", "/favicon.ico", "/v1", "/v1/objects", "//healthz", "/healthz/", "/healthz/../v1/buckets", "/%68ealthz", "/debug/pprof", "/v1/objects/bucket/k/../../../healthz"} {
 		all = append(all, httpapi.RouteInfo{Method: "GET", Pattern: path, Name: "none"})
@@ -123,6 +123,7 @@ func TestNotRouted(t *testing.T) {
 	d := open(t, config{})
 	for path, status := range map[string]int{
 		"/v2": 404, "/v1/": 404, "/v1/objects": 404, "/v1/objects/": 400, "/v1/buckets/": 400, "/v1/buckets/a/b": 404,
+		"/v1/datasets/": 400, "/v1/datasets/cats/1/2": 404,
 		"/V1/buckets": 404, "/v1/buckets//": 404, "//v1/buckets": 404, "/v1/./buckets": 404, "/index.html": 404,
 	} {
 		body, _ := d.want(t, status, "GET", path, "")
@@ -135,6 +136,8 @@ func TestNotRouted(t *testing.T) {
 		{"GET", "/v1/scrub", "POST"},
 		{"HEAD", "/v1/scrub", "POST"},
 		{"OPTIONS", "/v1/buckets/bucket", "GET, PUT, PATCH, DELETE"},
+		{"POST", "/v1/datasets/cats/1", "PUT, DELETE"},
+		{"PUT", "/v1/datasets/cats", "GET, DELETE"},
 		{"BREW", "/", "GET"},
 	} {
 		_, h := d.want(t, http.StatusMethodNotAllowed, tt.method, tt.path, "")

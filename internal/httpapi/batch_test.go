@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"runtime"
@@ -95,6 +96,25 @@ func TestBatchForms(t *testing.T) {
 	if want := []string{"a", ".penstock/failed/1", "d/b", ".penstock/failed/3", ".penstock/failed/4"}; fmt.Sprint(names) != fmt.Sprint(want) || contents[0] != "AAA" || !strings.HasPrefix(contents[1], "NotFound\n") {
 		t.Errorf("%q, %q", names, contents)
 	}
+}
+
+func TestBatchChecked(t *testing.T) {
+	d := open(t, config{})
+	d.want(t, 200, "PUT", "/v1/objects/bucket/a", "AAA")
+	sum := fmt.Sprintf("%08X", crc32.ChecksumIEEE([]byte("AA")))
+	request := `{"bucket":"bucket","refs":[{"key":"a","length":2,"crc32":"` + sum + `"},{"key":"a","crc32":"` + sum + `"},{"key":"a","offset":1,"length":3,"crc32":"` + sum + `"},{"key":"a"}]}`
+	body, _ := d.want(t, 200, "POST", "/v1/batch", request)
+	items, errs := itemsOf(t, body, 4)
+	if items[0] != "AA" || errs[0] != nil || items[3] != "AAA" || errs[3] != nil {
+		t.Errorf("%q, %v", items, errs)
+	}
+	for _, err := range errs[1:3] {
+		if !object.Is(err, object.Stale) || !strings.Contains(err.Error(), "bucket/a is not what was asked for") {
+			t.Error(err)
+		}
+	}
+	body, _ = d.want(t, 400, "POST", "/v1/batch", `{"bucket":"bucket","refs":[{"key":"a","crc32":"123"}]}`)
+	wantError(t, body, "Invalid", "8 hexadecimal digits")
 }
 
 func TestMember(t *testing.T) {

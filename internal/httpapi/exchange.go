@@ -25,6 +25,9 @@ type exchange struct {
 	name  object.Name
 	start time.Time
 
+	dataset string
+	version int64 // of the dataset
+
 	status   int
 	sent     bool  // the header is out
 	written  int64 // bytes of the answer

@@ -59,6 +59,6 @@ func (a *API) Route(r *http.Request) (object.Name, string, error) {
 	if x.route == nil || x.route.split == nil {
 		return object.Name{}, x.routeName(), nil
 	}
-	name, err := x.route.split(rest, escaped)
-	return name, x.route.name, err
+	err := x.route.split(x, rest, escaped)
+	return x.name, x.route.name, err
 }

@@ -150,7 +150,9 @@ func (f *frames) large(r object.Reader) error {
 	status := wire.Status{CRC32: r.Info().CRC32}
 	sent, err := f.pour(r, length, &status)
 	if err != nil {
-		if kind := object.KindOf(err); kind != object.Corrupt && kind != object.Unavailable {
+		switch object.KindOf(err) {
+		case object.Corrupt, object.Unavailable, object.Stale:
+		default:
 			return err // the client is gone
 		}
 		status.Err = f.x.api.itemError(f.x, err)

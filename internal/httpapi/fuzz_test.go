@@ -72,7 +72,7 @@ func FuzzList(f *testing.F) {
 // comes out as a name must be exactly what the client wrote, split at its slashes
 // and unescaped once; and writing that name in the usual way must lead back to it.
 func FuzzPath(f *testing.F) {
-	for _, s := range []string{"/v1/objects/bucket/k", "/v1/objects/bucket/a%2Fb", "/v1/objects/bucket//", "/v1/objects/bucket/../x", "/v1/objects/b%2Fc/k", "/v1/objects/bucket/%00%25", "/v1/objects/bucket/a?x", "http://h/v1/objects/bucket/k", "/v1/objects/bucket/\xc3\xa9\"", "/v1/buckets/x", "*"} {
+	for _, s := range []string{"/v1/objects/bucket/k", "/v1/objects/bucket/a%2Fb", "/v1/objects/bucket//", "/v1/objects/bucket/../x", "/v1/objects/b%2Fc/k", "/v1/objects/bucket/%00%25", "/v1/objects/bucket/a?x", "http://h/v1/objects/bucket/k", "/v1/objects/bucket/\xc3\xa9\"", "/v1/buckets/x", "/v1/datasets/cats/1", "/v1/datasets/c%61ts/01", "/v1/datasets/a%2Fb", "*"} {
 		f.Add(s)
 	}
 	d := open(f, config{})

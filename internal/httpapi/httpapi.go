@@ -151,11 +151,9 @@ func (a *API) serve(x *exchange) error {
 	}
 	defer x.route.slots.release()
 	if x.route.split != nil {
-		name, err := x.route.split(rest, escaped)
-		if err != nil {
+		if err := x.route.split(x, rest, escaped); err != nil {
 			return err
 		}
-		x.name = name
 	}
 	if err := x.route.handle(a, x); err != nil {
 		return err

@@ -116,4 +116,5 @@ type refJSON struct {
 	Member string `json:"member,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
 	Length int64  `json:"length,omitempty"`
+	CRC32  string `json:"crc32,omitempty"`
 }

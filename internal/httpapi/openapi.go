@@ -114,9 +114,10 @@ func (r *route) operation(s schemas) dict {
 func (r *route) parameters() []any {
 	var all []any
 	inPath := map[string]string{
-		"{bucket}": "The bucket.", "{key}": "The key, escaped: any UTF-8 of 1 to 1024 bytes. Slashes may stand as they are.", "*": "The profile.",
+		"{bucket}": "The bucket.", "{dataset}": "The dataset.", "{version}": "The number of the version, from 1.",
+		"{key}": "The key, escaped: any UTF-8 of 1 to 1024 bytes. Slashes may stand as they are.", "*": "The profile.",
 	}
-	for _, name := range []string{"{bucket}", "{key}", "*"} {
+	for _, name := range []string{"{bucket}", "{key}", "{dataset}", "{version}", "*"} {
 		if strings.Contains(r.pattern, name) {
 			plain := strings.Trim(strings.Replace(name, "*", "profile", 1), "{}")
 			all = append(all, dict{"in": "path", "name": plain, "required": true, "description": inPath[name], "schema": dict{"type": "string"}})

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"penstock.dev/penstock/internal/object"
@@ -22,10 +23,14 @@ func rawPath(r *http.Request) (path string, escaped bool) {
 	return r.URL.Path, false
 }
 
-// splitName takes "bucket/key" apart as it stands in a path. The key is valid if
-// err is nil; bucket names are judged further down, where there is one sentence
-// for each thing that can be wrong with them.
-func splitName(path string, escaped bool) (object.Name, error) {
+// splitName notes which object a path names.
+func splitName(x *exchange, path string, escaped bool) (err error) {
+	x.name, err = parseName(path, escaped)
+	return err
+}
+
+// parseName takes "bucket/key" apart as it stands in a path.
+func parseName(path string, escaped bool) (object.Name, error) {
 	bucket, key, _ := strings.Cut(path, "/")
 	name := object.Name{Bucket: bucket, Key: key}
 	if escaped {
@@ -41,15 +46,38 @@ func splitName(path string, escaped bool) (object.Name, error) {
 }
 
 // splitBucket is splitName for a path that names a bucket only.
-func splitBucket(path string, escaped bool) (object.Name, error) {
-	bucket := path
+func splitBucket(x *exchange, path string, escaped bool) (err error) {
 	if escaped {
-		var err error
-		if bucket, err = unescape(path); err != nil {
-			return object.Name{}, err
+		if path, err = unescape(path); err != nil {
+			return err
 		}
 	}
-	return object.Name{Bucket: bucket}, object.ValidateBucket(bucket)
+	x.name.Bucket = path
+	return object.ValidateBucket(path)
+}
+
+// splitDataset notes which dataset a path names.
+func splitDataset(x *exchange, path string, escaped bool) (err error) {
+	if escaped {
+		if path, err = unescape(path); err != nil {
+			return err
+		}
+	}
+	x.dataset = path
+	return object.ValidateDataset(path)
+}
+
+// splitVersion is splitDataset for a path that names a version, too.
+func splitVersion(x *exchange, path string, escaped bool) error {
+	name, version, _ := strings.Cut(path, "/")
+	if err := splitDataset(x, name, escaped); err != nil {
+		return err
+	}
+	var err error
+	if x.version, err = strconv.ParseInt(version, 10, 64); err != nil || x.version < 1 || strconv.FormatInt(x.version, 10) != version {
+		return object.Errorf(object.Invalid, "the version of a dataset is a number from 1, not %.40q", version)
+	}
+	return nil
 }
 
 func unescape(s string) (string, error) {
@@ -67,5 +95,5 @@ func parseCopySource(value string) (object.Name, error) {
 	if !ok {
 		return object.Name{}, object.Errorf(object.Invalid, "%s must be /BUCKET/ESCAPED-KEY, not %q", headerCopySource, value)
 	}
-	return splitName(path, true)
+	return parseName(path, true)
 }

@@ -166,11 +166,16 @@ func (x *exchange) writeJSON(v any) error {
 	if err != nil {
 		return err
 	}
+	return x.writeDocument(body)
+}
+
+// writeDocument sends JSON as it is.
+func (x *exchange) writeDocument(body []byte) error {
 	h := x.Header()
 	h["Content-Type"] = jsonType
 	h["X-Content-Type-Options"] = noSniff
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	_, err = x.Write(body)
+	_, err := x.Write(body)
 	return ignoreGone(err)
 }
 

@@ -28,14 +28,14 @@ const (
 // route is one line of the table: everything the door knows about one operation.
 type route struct {
 	method  string
-	pattern string // the path; {bucket} is one segment, {key} the rest, a final * anything
+	pattern string // the path; {key} is the rest of it, a final * anything, other names one segment
 	name    string // in metrics, and as operationId
 	class   class
 	access  access // closed unless said otherwise
 	handle  func(*API, *exchange) error
 	doc     doc
 
-	split func(path string, escaped bool) (object.Name, error) // takes the variable part of the path
+	split func(x *exchange, path string, escaped bool) error // takes the variable part of the path
 	slots *slots
 }
 
@@ -44,6 +44,7 @@ type path struct {
 	pattern string
 	prefix  string // the fixed part
 	shape   shape
+	split   func(x *exchange, path string, escaped bool) error
 	allow   string // the methods, for Allow
 	routes  []*route
 }
@@ -53,10 +54,26 @@ type shape uint8
 
 const (
 	fixed        shape = iota // nothing
-	thenBucket                // one segment
+	thenOne                   // one segment
+	thenTwo                   // two segments
 	thenName                  // one segment, a slash, anything
 	thenAnything              // anything
 )
+
+// ending is how patterns with a variable part end.
+type ending struct {
+	text  string
+	shape shape
+	split func(x *exchange, path string, escaped bool) error
+}
+
+var endings = []ending{
+	{"/{bucket}", thenOne, splitBucket},
+	{"/{bucket}/{key}", thenName, splitName},
+	{"/{dataset}", thenOne, splitDataset},
+	{"/{dataset}/{version}", thenTwo, splitVersion},
+	{"/*", thenAnything, nil},
+}
 
 // router finds the route of a request. The patterns are few and tried in order;
 // the ones of objects come first in the table.
@@ -73,12 +90,7 @@ func newRouter(table []*route, slots map[class]*slots) router {
 			byPattern[r.pattern] = p
 			rt.paths = append(rt.paths, p)
 		}
-		switch p.shape {
-		case thenBucket:
-			r.split = splitBucket
-		case thenName:
-			r.split = splitName
-		}
+		r.split = p.split
 		p.routes = append(p.routes, r)
 		p.allow = strings.TrimPrefix(p.allow+", "+r.method, ", ")
 	}
@@ -87,9 +99,9 @@ func newRouter(table []*route, slots map[class]*slots) router {
 
 func parsePattern(pattern string) *path {
 	p := &path{pattern: pattern, prefix: pattern}
-	for suffix, shape := range map[string]shape{"/{bucket}": thenBucket, "/{bucket}/{key}": thenName, "/*": thenAnything} {
-		if before, ok := strings.CutSuffix(pattern, suffix); ok {
-			p.prefix, p.shape = before+"/", shape
+	for _, e := range endings {
+		if before, ok := strings.CutSuffix(pattern, e.text); ok {
+			p.prefix, p.shape, p.split = before+"/", e.shape, e.split
 		}
 	}
 	return p
@@ -128,8 +140,10 @@ func (p *path) match(full string) (rest string, ok bool) {
 	switch p.shape {
 	case fixed:
 		return "", rest == ""
-	case thenBucket:
+	case thenOne:
 		return rest, strings.IndexByte(rest, '/') < 0
+	case thenTwo:
+		return rest, strings.Count(rest, "/") == 1
 	case thenName:
 		return rest, strings.IndexByte(rest, '/') >= 0
 	}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 
+	"penstock.dev/penstock/internal/node"
 	"penstock.dev/penstock/internal/wire"
 )
 
@@ -60,7 +61,7 @@ func routes() []*route {
 
 		{method: http.MethodPost, pattern: "/v1/batch", name: "batch", class: batchClass, handle: (*API).batch, doc: doc{
 			summary: "Read many objects, or files inside of tars, at once",
-			detail:  "Items come in the order they were asked for; one that fails is an error in its place. docs/internals/wire.md draws the frames. With Accept: application/x-tar the answer is a tar, in which .penstock/failed/NUMBER stands for an item that failed. At most 65,536 references.",
+			detail:  "Items come in the order they were asked for; one that fails is an error in its place. docs/internals/wire.md draws the frames. With Accept: application/x-tar the answer is a tar, in which .penstock/failed/NUMBER stands for an item that failed. A reference with crc32, 8 hexadecimal digits, fails with Stale unless its bytes have that CRC-32. At most 65,536 references.",
 			params:  []param{{in: "header", name: "Accept", about: wire.BatchType + ", the default, or " + tarType + "."}},
 			body:    &content{kind: jsonContent, about: "What to read; or " + wire.RefsType + ", the same in frames.", of: batchJSON{}},
 			replies: []reply{{status: 200, about: "The items.", content: wire.BatchType}, {status: 415, about: "References of another kind.", content: jsonContent, of: errorBody{}}},
@@ -94,6 +95,36 @@ func routes() []*route {
 		{method: http.MethodDelete, pattern: "/v1/buckets/{bucket}", name: "deleteBucket", class: controlClass, handle: (*API).deleteBucket, doc: doc{
 			summary: "Delete an empty bucket",
 			replies: []reply{{status: 204, about: "Deleted."}, {status: 409, about: "It is not empty.", content: jsonContent, of: errorBody{}}},
+		}},
+
+		{method: http.MethodGet, pattern: "/v1/datasets", name: "listDatasets", class: controlClass, handle: (*API).listDatasets, doc: doc{
+			summary: "List all datasets that have versions", params: tagParams,
+			replies: []reply{{status: 200, about: "The datasets, by name.", content: jsonContent, of: datasetsJSON{}, headers: tagHeaders}, {status: 304, about: "The client knows them already."}},
+		}},
+		{method: http.MethodGet, pattern: "/v1/datasets/{dataset}", name: "getDataset", class: controlClass, handle: (*API).getDataset, doc: doc{
+			summary: "Describe a dataset and its versions",
+			detail:  "\"newest\" is 0 if all versions were removed. \"next\" is what the next one must be called.",
+			params:  tagParams,
+			replies: []reply{{status: 200, about: "The dataset.", content: jsonContent, of: datasetJSON{}, headers: tagHeaders}, {status: 304, about: "The client knows it already."}},
+		}},
+		{method: http.MethodPut, pattern: "/v1/datasets/{dataset}/{version}", name: "publishDataset", class: controlClass, handle: (*API).putDataset, doc: doc{
+			summary: "Publish the next version of a dataset",
+			detail:  "Its manifest and shards are stored already. From now on they must not be changed.",
+			body:    &content{kind: jsonContent, about: "Where the manifest is, and what it holds.", of: publishJSON{}},
+			replies: []reply{
+				{status: 201, about: "Published, durably.", content: jsonContent, of: node.DatasetVersion{}},
+				{status: 400, about: "The manifest is not there, or has another ETag.", content: jsonContent, of: errorBody{}},
+				{status: 409, about: "There is such a version.", content: jsonContent, of: errorBody{}},
+				{status: 412, about: "Another version is the next one.", content: jsonContent, of: errorBody{}},
+			},
+		}},
+		{method: http.MethodDelete, pattern: "/v1/datasets/{dataset}/{version}", name: "deleteVersion", class: controlClass, handle: (*API).deleteDataset, doc: doc{
+			summary: "Remove a version of a dataset", detail: "Its objects stay; its number is not given out again.",
+			replies: []reply{{status: 204, about: "Removed."}},
+		}},
+		{method: http.MethodDelete, pattern: "/v1/datasets/{dataset}", name: "deleteDataset", class: controlClass, handle: (*API).deleteDataset, doc: doc{
+			summary: "Remove all versions of a dataset", detail: "Their objects stay; their numbers are not given out again.",
+			replies: []reply{{status: 204, about: "Removed."}},
 		}},
 
 		{method: http.MethodGet, pattern: "/v1/map", name: "getMap", class: controlClass, handle: (*API).getMap, doc: doc{
@@ -155,6 +186,9 @@ var (
 		{in: "header", name: "If-Match", about: "The current ETag, or * for any object. Checked together with the write."},
 		{in: "header", name: "If-None-Match", about: "* if there must be no object, or an ETag it must not have. Checked together with the write."},
 	}
+	tagParams  = []param{{in: "header", name: "If-None-Match", about: "ETags of answers that the client has: if nothing has changed, 304."}}
+	tagHeaders = []param{{name: "ETag", about: "Changes with the answer."}}
+
 	stampHeaders = []param{
 		{name: "ETag", about: "Changes with every write."},
 		{name: "Last-Modified", about: "When it was written, to the second."},

@@ -109,7 +109,7 @@ func (n *Node) read(ctx context.Context, name string) (cluster.Record, Bucket, e
 	return r, b, err
 }
 
-// change takes the right to change buckets. Changes are rare; doing one at a time
+// change takes the right to change buckets and datasets. Changes are rare; doing one at a time
 // leaves few cases to think of.
 func (n *Node) change(ctx context.Context) (done func(), err error) {
 	select {

@@ -7,9 +7,9 @@ import (
 	"penstock.dev/penstock/internal/object"
 )
 
-// DeleteBucket deletes a bucket that is empty; otherwise it answers Exists. While
-// a write to it is under way it answers Busy. See gate for why that is enough to
-// leave nothing behind.
+// DeleteBucket deletes a bucket that is empty, and that no dataset is said to lie in;
+// otherwise it answers Exists. While a write to it is under way it answers Busy. See
+// gate for why that is enough to leave nothing behind.
 func (n *Node) DeleteBucket(ctx context.Context, name string) error {
 	done, err := n.change(ctx)
 	if err != nil {
@@ -25,6 +25,9 @@ func (n *Node) DeleteBucket(ctx context.Context, name string) error {
 	}
 	if err := n.mustBeEmpty(ctx, name); err != nil {
 		return err
+	}
+	if err := n.mustHoldNone(ctx, name); err != nil {
+		return err // none is published while we have the right to change
 	}
 	isShut, before := b.live.gate.shut()
 	if !isShut {

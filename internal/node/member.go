@@ -73,14 +73,18 @@ func (a *archive) locate(ref *object.Ref) (empty bool, err error) {
 		return false, err
 	}
 	offset, length, err := ref.Range.Resolve(m.Size)
-	if err != nil || length == 0 {
-		return err == nil, err
+	if err != nil {
+		return false, err
 	}
-	*ref = object.Ref{Name: ref.Name, Range: object.Range{Offset: m.Offset + offset, Length: length}, Of: a.info.Version}
+	asked := *ref
+	ref.Member, ref.Range, ref.Of = "", object.Range{Offset: m.Offset + offset, Length: length}, a.info.Version
 	if length == m.Size {
 		ref.CRC32, ref.Checked = m.CRC32, true
 	}
-	return false, nil
+	if err := asked.Check(length, ref.CRC32); err != nil {
+		return false, err
+	}
+	return length == 0, nil
 }
 
 // OpenMember returns a reader of a file inside a tar, or of a range of it. Bounds

@@ -10,7 +10,8 @@
 // socket by sendfile. Way of a write: it passes the bucket's gate, which keeps a
 // bucket from being deleted under it, and the quota, and goes to the store. Way of
 // a bucket's change: a transaction in the control records, which Run follows, so
-// that each node sees the changes of all.
+// that each node sees the changes of all. Datasets are control records, too; they
+// are asked for seldom, and read from there each time.
 //
 // All methods may be called concurrently.
 package node
@@ -23,6 +24,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"penstock.dev/penstock/internal/cluster"
 	"penstock.dev/penstock/internal/object"
@@ -37,6 +40,8 @@ type Options struct {
 	Control cluster.Control
 	Clock   func() time.Time // nil means time.Now
 	Logger  *slog.Logger     // nil means silence
+
+	Registry prometheus.Registerer // of metrics; nil means none
 }
 
 // Node serves the objects of its buckets.
@@ -50,7 +55,7 @@ type Node struct {
 
 	buckets   atomic.Pointer[snapshot]
 	applying  sync.Mutex    // orders the replacing of buckets; readers do not take it
-	changing  chan struct{} // holds one token: one change of a bucket at a time
+	changing  chan struct{} // holds one token: one change of a bucket or dataset at a time
 	scrubbing atomic.Bool
 	indexes   *shard.Indexes // of tars whose members were asked for
 }
@@ -73,7 +78,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	var err error
-	n.indexes, err = shard.NewIndexes(shard.Options{})
+	n.indexes, err = shard.NewIndexes(shard.Options{Registry: o.Registry})
 	return n, err
 }
 

@@ -151,12 +151,29 @@ type Ref struct {
 	Member string // path of a file inside a tar; empty: the object itself
 	Range  Range
 
-	// What the asker knows already, for a store in the same process; over the network
-	// it is Invalid. Bytes with a known checksum are verified by it, which is cheaper
-	// for a small piece of a large object.
-	Of      Version // zero: any. Another version is Stale
-	CRC32   uint32  // what the bytes must have, if Checked
+	// CRC32 is what the bytes must have, if Checked: all of those that are asked for.
+	// A range with a Length must then be there as a whole. Other bytes are Stale if
+	// they are what was stored, else Corrupt. Verifying by it is cheaper than by the
+	// store's own checksums, for a small piece of a large object.
+	CRC32   uint32
 	Checked bool
+
+	// Of is the version that is asked for, zero for any; another one is Stale. It is
+	// for a store in the same process, and Invalid over the network.
+	Of Version
+}
+
+// Check reports as Stale bytes of the given number and checksum that the reference
+// does not ask for.
+func (r Ref) Check(length int64, crc uint32) error {
+	switch {
+	case !r.Checked:
+	case r.Range.Length > 0 && r.Range.Length != length:
+		return Errorf(Stale, "%s is not what was asked for: it has %d bytes at %d, not %d", r, length, r.Range.Offset, r.Range.Length)
+	case crc != r.CRC32:
+		return Errorf(Stale, "%s is not what was asked for: the %d bytes have checksum %08x, not %08x", r, length, crc, r.CRC32)
+	}
+	return nil
 }
 
 // String returns what is asked for, without the range.

@@ -10,6 +10,19 @@ import (
 	"penstock.dev/penstock/internal/object"
 )
 
+func TestDatasetNames(t *testing.T) {
+	for _, name := range []string{"a", "0", "_x", "ImageNet-1k_v2.0", "a..b", "a-", strings.Repeat("d", object.MaxDataset)} {
+		if err := object.ValidateDataset(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", ".", "..", ".a", "-a", "a/b", "a@1", "a b", "a\x00", "ä", "a%", strings.Repeat("d", object.MaxDataset+1)} {
+		if err := object.ValidateDataset(name); !object.Is(err, object.Invalid) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	good := []string{"abc/k", "a.b-c/k", "0ab/..", "abc//", "abc/\x00", "abc/" + strings.Repeat("k", object.MaxKey)}
 	for _, s := range good {

@@ -168,7 +168,7 @@ func (s *Server) serve(ctx, below context.Context, group *errgroup.Group) error 
 	if err != nil {
 		return err
 	}
-	n, err := node.Open(below, node.Options{Name: o.Name, Address: addr, Store: s.store, Control: s.control, Logger: o.Logger})
+	n, err := node.Open(below, node.Options{Name: o.Name, Address: addr, Store: s.store, Control: s.control, Logger: o.Logger, Registry: s.registry})
 	if err != nil {
 		return err
 	}

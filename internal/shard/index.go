@@ -20,15 +20,21 @@ type Member struct {
 	CRC32  uint32 // IEEE
 }
 
-// Index says where the files of one tar are. It does not change. A member takes 30
+// Index says where the files of one tar are. It does not change. A member takes 36
 // bytes and its name (BenchmarkBuild reports it).
 type Index struct {
 	names   string // all of them, one behind the other
 	members []member
-	slots   []uint32 // by hash of the plain name: a member's number + 1; two in three are taken
+	slots   []slot // by hash of the plain name; two in three are taken
 	seed    maphash.Seed
 	hidden  int // members that a later one of the same name replaces
 }
+
+// slot is a member's number + 1, and above it half of its name's hash, so that the
+// names of others need not be fetched from memory to see that they are others.
+type slot uint64
+
+func (s slot) member() int { return int(uint32(s)) - 1 }
 
 // member has its name at name, up to where the next one's begins.
 type member struct {
@@ -92,18 +98,18 @@ func build(ctx context.Context, r io.Reader, limit int64) (*Index, error) {
 	return newIndex(string(names), append(make([]member, 0, len(members)), members...)), nil
 }
 
-const perMember = int64(unsafe.Sizeof(member{})) + 6
+const perMember = int64(unsafe.Sizeof(member{})) + 12
 
 func newIndex(names string, members []member) *Index {
 	x := &Index{names: names, members: members, seed: maphash.MakeSeed()}
-	x.slots = make([]uint32, len(members)*3/2+1)
+	x.slots = make([]slot, len(members)*3/2+1)
 	for i := range members {
-		slot, found := x.slot(plain(x.name(i)))
+		at, tag, found := x.slot(plain(x.name(i)))
 		if found {
-			members[x.slots[slot]-1].size = -1
+			members[x.slots[at].member()].size = -1
 			x.hidden++
 		}
-		x.slots[slot] = uint32(i) + 1
+		x.slots[at] = tag | slot(i+1)
 	}
 	return x
 }
@@ -116,28 +122,31 @@ func (x *Index) name(i int) string {
 	return x.names[x.members[i].name:end]
 }
 
-// slot returns where a plain name stands, or where it would.
-func (x *Index) slot(name string) (slot int, found bool) {
-	high, _ := bits.Mul64(maphash.String(x.seed, name), uint64(len(x.slots)))
-	for slot = int(high); x.slots[slot] != 0; {
-		if plain(x.name(int(x.slots[slot]-1))) == name {
-			return slot, true
+// slot returns where a plain name stands, or where it would, and its hash as slots
+// have it.
+func (x *Index) slot(name string) (at int, tag slot, found bool) {
+	hash := maphash.String(x.seed, name)
+	high, _ := bits.Mul64(hash, uint64(len(x.slots)))
+	tag = slot(hash) << 32
+	for at = int(high); x.slots[at] != 0; {
+		if s := x.slots[at]; s>>32 == tag>>32 && plain(x.name(s.member())) == name {
+			return at, tag, true
 		}
-		if slot++; slot == len(x.slots) {
-			slot = 0
+		if at++; at == len(x.slots) {
+			at = 0
 		}
 	}
-	return slot, false
+	return at, tag, false
 }
 
 // Find returns the file of that name. Leading "./" count neither here nor in the
 // archive. Of several files of one name it is the last, as after an extraction.
 func (x *Index) Find(name string) (Member, bool) {
-	slot, found := x.slot(plain(name))
+	at, _, found := x.slot(plain(name))
 	if !found {
 		return Member{}, false
 	}
-	return x.members[x.slots[slot]-1].public(), true
+	return x.members[x.slots[at].member()].public(), true
 }
 
 func (m member) public() Member { return Member{Offset: m.offset, Size: m.size, CRC32: m.crc} }
@@ -160,5 +169,5 @@ func (x *Index) Len() int { return len(x.members) - x.hidden }
 // Bytes returns how much memory the index takes.
 func (x *Index) Bytes() int64 {
 	return int64(unsafe.Sizeof(*x)) + int64(len(x.names)) +
-		int64(cap(x.members))*int64(unsafe.Sizeof(member{})) + int64(cap(x.slots))*4
+		int64(cap(x.members))*int64(unsafe.Sizeof(member{})) + int64(cap(x.slots))*int64(unsafe.Sizeof(slot(0)))
 }

@@ -77,7 +77,7 @@ func (w *window) yield(it *wanted, last bool, yield func(object.Item, error) boo
 }
 
 // readAlone reads an item as a single read would: one in a blob, one that has
-// moved, one that is damaged.
+// moved, one that is damaged, one that is not what was asked for.
 func (w *window) readAlone(it *wanted) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
@@ -92,8 +92,8 @@ func (w *window) readAlone(it *wanted) error {
 	}
 	_, length := r.Bounds()
 	if blob, ok := r.(*blobReader); ok && length > largeItem {
-		it.large = blob
-		return nil
+		it.large, err = checkLarge(blob, it.ref)
+		return err
 	}
 	defer r.Close()
 	if length != int64(len(it.bytes)) {
@@ -103,7 +103,53 @@ func (w *window) readAlone(it *wanted) error {
 		return err
 	}
 	it.crc = crc32.ChecksumIEEE(it.bytes)
-	return nil
+	return it.ref.Check(length, it.crc)
+}
+
+// checkLarge returns a reader for an item that is not held in memory. If only a part
+// of the object is asked for, whether it has the right checksum is not known before
+// its end.
+func checkLarge(r *blobReader, ref object.Ref) (object.Reader, error) {
+	info, crc := r.Info(), ref.CRC32
+	whole := r.length == info.Size
+	if whole {
+		crc = info.CRC32
+	}
+	if err := ref.Check(r.length, crc); err != nil {
+		r.Close() //nolint:errcheck // opened for reading
+		return nil, err
+	}
+	if whole || !ref.Checked {
+		return r, nil
+	}
+	return &summedReader{Reader: r, ref: ref, left: r.length}, nil
+}
+
+// summedReader keeps the end of bytes back that are not the ones asked for. It takes
+// them verified, so that it is known who is wrong.
+type summedReader struct {
+	object.Reader
+	ref  object.Ref
+	crc  uint32
+	left int64
+}
+
+func (r *summedReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.crc = crc32.Update(r.crc, crc32.IEEETable, p[:n])
+	r.left -= int64(n)
+	if n > 0 && r.left == 0 {
+		_, length := r.Bounds()
+		if err := r.ref.Check(length, r.crc); err != nil {
+			return 0, err
+		}
+	}
+	return n, err
+}
+
+// WriteTo implements object.Reader.
+func (r *summedReader) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(struct{ io.Writer }{w}, onlyReader{r})
 }
 
 var _ object.Batcher = (*Store)(nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -28,8 +29,13 @@ type taken struct {
 // each reference, in order, with the right checksum.
 func batchOf(t *testing.T, s *store.Store, refs []object.Ref) []taken {
 	t.Helper()
+	return takeAll(t, s.Batch(ctx, refs), refs)
+}
+
+func takeAll(t *testing.T, items iter.Seq2[object.Item, error], refs []object.Ref) []taken {
+	t.Helper()
 	var all []taken
-	for item, err := range s.Batch(ctx, refs) {
+	for item, err := range items {
 		x := taken{ref: item.Ref, data: bytes.Clone(item.Bytes), err: err}
 		switch {
 		case err != nil:

@@ -125,18 +125,7 @@ func (w *window) gather(refs []object.Ref) int {
 		}
 		it := wanted{ref: ref}
 		it.place, it.err = w.store.placeOf(ref.Name, w.hashes[i])
-		var size int64
-		switch {
-		case it.err != nil:
-		case ref.Checked:
-			size = ref.Range.Length
-		case !it.place.extents:
-			size = it.place.payload
-		case ref.Range.Length > 0:
-			size = min(ref.Range.Length, largeItem)
-		default:
-			size = largeItem
-		}
+		size := it.size()
 		if i == 0 && size > warmWindow {
 			w.enlarge()
 		}
@@ -149,6 +138,38 @@ func (w *window) gather(refs []object.Ref) int {
 		w.items = append(w.items, it)
 	}
 	return len(w.items)
+}
+
+// size returns how much memory of a window the item needs. Nothing that a reference
+// says makes it more than a large window has.
+func (it *wanted) size() int64 {
+	length := it.ref.Range.Length
+	switch {
+	case it.err != nil:
+		return 0
+	case it.direct():
+		return length
+	case !it.place.extents:
+		return it.place.payload
+	case length > 0:
+		return min(length, largeItem)
+	}
+	return largeItem
+}
+
+// direct reports whether the bytes can be read without anything else of the object,
+// since it is known where they lie, and which they are. In a pack that needs the
+// version, too: places are remembered by a hash of the name, so one may be of another
+// object, and the checksum of a few bytes is easily guessed.
+func (it *wanted) direct() bool {
+	ref, p := &it.ref, &it.place
+	if !ref.Checked || ref.Range.Offset < 0 || ref.Range.Length <= 0 || ref.Range.Length > coldWindow {
+		return false
+	}
+	if p.extents {
+		return ref.Of == (object.Version{}) || ref.Of == p.version
+	}
+	return ref.Of == p.version && ref.Range.Offset <= p.payload-ref.Range.Length
 }
 
 // enlarge makes the window a large one.
@@ -175,11 +196,10 @@ func (w *window) hash(refs []object.Ref) {
 func (w *window) span(it *wanted, size int64) {
 	p := &it.place
 	file, offset := -1, p.offset
-	switch {
-	case it.ref.Checked && it.ref.Of != p.version:
-	case it.ref.Checked && p.extents:
+	switch direct := it.direct(); {
+	case direct && p.extents:
 		file, offset = w.inBlob(w.store.drives[p.drive], it)
-	case it.ref.Checked:
+	case direct:
 		file, offset = w.inPack(w.store.drives[p.drive], p.pack), offset+int64(p.head)+it.ref.Range.Offset
 	case !p.extents && p.head == pack.MatchHead:
 		file, it.head = w.inPack(w.store.drives[p.drive], p.pack), p.head
@@ -288,9 +308,10 @@ func (w *window) readRun(r *run) {
 	}
 }
 
-// check verifies what was read.
+// check verifies what was read. Without a head only the checksum is known that was
+// asked for; if the bytes have another one, readAlone finds out why.
 func (it *wanted) check(head []byte) {
-	if it.ref.Checked {
+	if it.head == 0 {
 		it.crc = it.ref.CRC32
 		it.done = crc32.ChecksumIEEE(it.bytes) == it.crc
 		return
@@ -300,14 +321,16 @@ func (it *wanted) check(head []byte) {
 		return
 	}
 	it.done, it.crc = true, crc
-	if it.ref.Range == (object.Range{}) {
-		return
+	if it.ref.Range != (object.Range{}) {
+		offset, length, err := it.ref.Range.Resolve(int64(len(it.bytes)))
+		if err != nil {
+			it.err = err
+			return
+		}
+		it.bytes = it.bytes[offset : offset+length]
+		it.crc = crc32.ChecksumIEEE(it.bytes)
 	}
-	offset, length, err := it.ref.Range.Resolve(int64(len(it.bytes)))
-	if err != nil {
-		it.err = err
-		return
+	if it.ref.Checked {
+		it.err = it.ref.Check(int64(len(it.bytes)), it.crc)
 	}
-	it.bytes = it.bytes[offset : offset+length]
-	it.crc = crc32.ChecksumIEEE(it.bytes)
 }

@@ -2,6 +2,8 @@ package wire_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"hash/crc32"
@@ -133,6 +135,12 @@ func reference(data []byte) (refs []object.Ref, err error) {
 						r.Range.Offset = number()
 					case "length":
 						r.Range.Length = number()
+					case "crc32":
+						crc, err := hex.DecodeString(text())
+						if err != nil || len(crc) != 4 {
+							panic(errRefused)
+						}
+						r.CRC32, r.Checked = binary.BigEndian.Uint32(crc), true
 					default:
 						return false
 					}
@@ -159,6 +167,7 @@ func reference(data []byte) (refs []object.Ref, err error) {
 func FuzzRefsJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"refs":[]}`, `{"bucket":"bucket","refs":[{"key":"k","offset":-0,"length":10}]}`, ` {"refs" : [ {"key":"\u00e9\ud83d\ude00\n\/","bucket":"abc"} , {"key":"b","bucket":"abc","member":"m"} ] } `,
+		`{"bucket":"bucket","refs":[{"key":"k","crc32":"89ABcdef"},{"crc32":"00000000","key":"l","length":5}]}`, `{"bucket":"bucket","refs":[{"key":"k","crc32":"\u0030x000000"}]}`,
 		`{"bucket":"bucket","refs":[{"key":"\ud800"}]}`, `{"bucket":"bucket","refs":[{"key":"k","offset":1e3}]}`, `{"refs":[],"refs":[]}`, `{"refs":[]}{}`,
 	} {
 		f.Add([]byte(s))

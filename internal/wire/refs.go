@@ -12,6 +12,9 @@ const (
 	hasMember = 1 << iota
 	hasRange
 	hasBucket
+	hasCRC32
+
+	allFlags = hasMember | hasRange | hasBucket | hasCRC32
 )
 
 const (
@@ -62,6 +65,9 @@ func appendRef(b []byte, r *object.Ref, own bool) []byte {
 	if own {
 		flags |= hasBucket
 	}
+	if r.Checked {
+		flags |= hasCRC32
+	}
 	b = append(b, flags)
 	b = appendString(b, r.Name.Key)
 	if flags&hasMember != 0 {
@@ -73,6 +79,9 @@ func appendRef(b []byte, r *object.Ref, own bool) []byte {
 	}
 	if own {
 		b = appendString(b, r.Name.Bucket)
+	}
+	if r.Checked {
+		b = binary.LittleEndian.AppendUint32(b, r.CRC32)
 	}
 	return b
 }
@@ -149,7 +158,7 @@ func (c *cursor) ref(r *object.Ref) error {
 	}
 	flags := c.data[c.at]
 	c.at++
-	if flags&^(hasMember|hasRange|hasBucket) != 0 {
+	if flags&^allFlags != 0 {
 		return invalid("unknown flags %#x", flags)
 	}
 	key, ok := c.string()
@@ -177,6 +186,13 @@ func (c *cursor) ref(r *object.Ref) error {
 		if r.Name.Bucket, ok = c.string(); !ok {
 			return invalid("the request ends in the bucket's name")
 		}
+	}
+	if r.Checked = flags&hasCRC32 != 0; r.Checked {
+		if len(c.data)-c.at < 4 {
+			return invalid("the request ends in the checksum")
+		}
+		r.CRC32 = binary.LittleEndian.Uint32(c.data[c.at:])
+		c.at += 4
 	}
 	if r.Name.Bucket != c.checked || r.Name.Bucket == "" {
 		if err := object.ValidateBucket(r.Name.Bucket); err != nil {

@@ -70,6 +70,9 @@ func randomRefs(r *rand.Rand, count int) []object.Ref {
 		if r.IntN(3) == 0 {
 			refs[i].Name.Bucket = []string{"bucket", "another", "third-one"}[r.IntN(3)]
 		}
+		if r.IntN(3) == 0 {
+			refs[i].CRC32, refs[i].Checked = r.Uint32()>>r.IntN(33), true
+		}
 	}
 	return refs
 }
@@ -89,6 +92,15 @@ type refJSON struct {
 	Member string `json:"member,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
 	Length int64  `json:"length,omitempty"`
+	CRC32  string `json:"crc32,omitempty"` // 8 hexadecimal digits
+}
+
+func newRefJSON(r object.Ref) refJSON {
+	out := refJSON{Bucket: r.Name.Bucket, Key: r.Name.Key, Member: r.Member, Offset: r.Range.Offset, Length: r.Range.Length}
+	if r.Checked {
+		out.CRC32 = fmt.Sprintf("%08x", r.CRC32)
+	}
+	return out
 }
 
 type refsJSON struct {
@@ -99,7 +111,7 @@ type refsJSON struct {
 func marshalRefs(t testing.TB, bucket string, refs []object.Ref) []byte {
 	doc := refsJSON{Bucket: bucket, Refs: []refJSON{}}
 	for _, r := range refs {
-		doc.Refs = append(doc.Refs, refJSON{r.Name.Bucket, r.Name.Key, r.Member, r.Range.Offset, r.Range.Length})
+		doc.Refs = append(doc.Refs, newRefJSON(r))
 	}
 	data, err := json.Marshal(doc)
 	must(t, err)
@@ -181,7 +193,7 @@ func TestBadRefs(t *testing.T) {
 			t.Errorf("%s as JSON: %v", what, err)
 		}
 	}
-	for _, known := range []object.Ref{{Of: object.Version{Map: 1}}, {Checked: true}} { // it would be ignored
+	for _, known := range []object.Ref{{Of: object.Version{Map: 1}}, {CRC32: 1}} { // it would be ignored
 		known.Name.Key = "k"
 		_, err := wire.AppendRefs(nil, "bucket", []object.Ref{known})
 		wantKind(t, err, object.Invalid, "%+v", known)
@@ -193,7 +205,8 @@ func TestBadRefs(t *testing.T) {
 }
 
 func TestBadRefsBytes(t *testing.T) {
-	good, err := wire.AppendRefs(nil, "bucket", []object.Ref{{Name: object.Name{Key: "key"}, Member: "m", Range: object.Range{Offset: -1}}})
+	ref := object.Ref{Name: object.Name{Key: "key"}, Member: "m", Range: object.Range{Offset: -1}, CRC32: 0x89abcdef, Checked: true}
+	good, err := wire.AppendRefs(nil, "bucket", []object.Ref{ref})
 	must(t, err)
 	change := func(at int, to ...byte) []byte {
 		b := slices.Clone(good)
@@ -206,12 +219,13 @@ func TestBadRefsBytes(t *testing.T) {
 		"count one more":  change(8, 2),
 		"count one less":  change(8, 0),
 		"bucket's length": change(12, 0xff, 0xff),
-		"flags":           change(20, 8),
+		"flags":           change(20, 16),
+		"no such flag":    change(20, 0),
 		"key's length":    change(21, 0xff, 0xff),
 		"empty key":       change(21, 0, 0),
 		"key no UTF-8":    change(23, 0xff),
 		"empty member":    change(26, 0),
-		"negative length": change(len(good)-1, 0x80),
+		"negative length": change(len(good)-5, 0x80),
 		"trailing byte":   append(slices.Clone(good), 0),
 	} {
 		_, err := wire.ParseRefs(data)
@@ -238,6 +252,9 @@ func TestJSONThatIsRefused(t *testing.T) {
 		`{"key":"k","offset":1.0}`, `{"key":"k","offset":1e3}`, `{"key":"k","offset":01}`, `{"key":"k","offset":-}`, `{"key":"k","offset":+1}`,
 		`{"key":"k","offset":"1"}`, `{"key":"k","offset":9223372036854775808}`, `{"key":"k","offset":-9223372036854775809}`, `{"key":"k","length":-1}`,
 		`{"key":"\x"}`, `{"key":"\u12"}`, `{"key":"\u12g4"}`, `{"key":"\ud800"}`, `{"key":"\ud800\u0041"}`, `{"key":"\udc00\ud800"}`, `{"key":"\`,
+		`{"key":"k","crc32":"89abcdef","crc32":"89abcdef"}`, `{"key":"k","crc32":""}`, `{"key":"k","crc32":"89abcde"}`, `{"key":"k","crc32":"89abcdef0"}`,
+		`{"key":"k","crc32":"0x9abcde"}`, `{"key":"k","crc32":"+9abcdef"}`, `{"key":"k","crc32":"8_abcdef"}`, `{"key":"k","crc32":"89abcdeg"}`,
+		`{"key":"k","crc32":1}`, `{"key":"k","crc32":null}`, `{"key":"k","CRC32":"89abcdef"}`,
 		"{\"key\":\"a\nb\"}", "{\"key\":\"\\n\n\"}", "{\"key\":\"\xff\"}", `{"key":'k'}`, `{"key":"k" /* */}`,
 	} {
 		text := `{"bucket":"bucket","refs":[` + ref + `]}`
@@ -247,9 +264,9 @@ func TestJSONThatIsRefused(t *testing.T) {
 		_, err := wire.ParseRefsJSON([]byte(text))
 		wantKind(t, err, object.Invalid, "%s", text)
 	}
-	whole := ` {"refs": [{"key":"\u006b\ud83d\ude00\n", "offset":-12}], "bucket" : "bucket"}`
+	whole := ` {"refs": [{"key":"\u006b\ud83d\ude00\n", "offset":-12, "crc32":"89ABcde\u0066"}], "bucket" : "bucket"}`
 	got, err := wire.ParseRefsJSON([]byte(whole + "\n"))
-	want := object.Ref{Name: object.Name{Bucket: "bucket", Key: "k😀\n"}, Range: object.Range{Offset: -12}}
+	want := object.Ref{Name: object.Name{Bucket: "bucket", Key: "k😀\n"}, Range: object.Range{Offset: -12}, CRC32: 0x89abcdef, Checked: true}
 	if must(t, err); len(got) != 1 || got[0] != want {
 		t.Errorf("%+v", got)
 	}

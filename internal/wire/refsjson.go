@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -12,7 +13,7 @@ const smallestJSONRef = 12
 
 // ParseRefsJSON reads the same request as ParseRefs from JSON:
 //
-//	{"bucket": "b", "refs": [{"key": "k", "member": "m", "offset": 0, "length": 10}, ...]}
+//	{"bucket": "b", "refs": [{"key": "k", "member": "m", "offset": 0, "length": 10, "crc32": "89abcdef"}, ...]}
 //
 // A reference may have a "bucket" of its own. Fields may come in any order. What
 // a lenient reader would guess at is refused: unknown or repeated fields, names
@@ -64,7 +65,7 @@ func ParseRefsJSON(data []byte) ([]object.Ref, error) {
 type fields uint8
 
 const (
-	hasKey fields = 1 << (iota + 3) // behind the flags of the binary form, which serve here as well
+	hasKey fields = 1 << (iota + 4) // behind the flags of the binary form, which serve here as well
 	hasOffset
 	hasLength
 	hasRefs
@@ -129,6 +130,9 @@ func (s *scanner) ref(r *object.Ref) error {
 			r.Range.Length, err = s.integer()
 		case name == "bucket" && seen.first(hasBucket):
 			r.Name.Bucket, err = s.name()
+		case name == "crc32" && seen.first(hasCRC32):
+			r.Checked = true
+			r.CRC32, err = s.crc32()
 		default:
 			err = s.fail("field %q is unknown or comes twice", name)
 		}
@@ -138,6 +142,19 @@ func (s *scanner) ref(r *object.Ref) error {
 		return s.fail(`"key" is missing`)
 	}
 	return err
+}
+
+// crc32 takes a checksum, written as in the headers of an object.
+func (s *scanner) crc32() (uint32, error) {
+	text, err := s.string()
+	if err != nil {
+		return 0, err
+	}
+	crc, err := strconv.ParseUint(text, 16, 32)
+	if err != nil || len(text) != 8 {
+		return 0, s.fail("a checksum must be 8 hexadecimal digits, not %.40q", text)
+	}
+	return uint32(crc), nil
 }
 
 // bucket takes the name of the bucket that references without one mean.

@@ -72,13 +72,22 @@ func goldenVectors(t *testing.T) map[string]*vector {
 	}
 	shown := func(refs []object.Ref) (out []refJSON) {
 		for _, r := range settled(refs, "bucket") {
-			out = append(out, refJSON{r.Name.Bucket, r.Name.Key, r.Member, r.Range.Offset, r.Range.Length})
+			out = append(out, newRefJSON(r))
 		}
 		return out
 	}
 	binary, err := wire.AppendRefs(nil, "bucket", refs)
 	must(t, err)
 	own, err := wire.AppendRefs(nil, "", settled(refs, "bucket"))
+	must(t, err)
+	sums := []object.Ref{
+		{Name: object.Name{Key: "whole"}, CRC32: 0x89abcdef, Checked: true},
+		{Name: object.Name{Key: "empty"}, Checked: true},
+		{Name: object.Name{Key: "none"}},
+		{Name: object.Name{Key: "0/000001.tar"}, Range: object.Range{Offset: 1 << 33, Length: 4096}, CRC32: 1, Checked: true},
+		{Name: object.Name{Key: "all", Bucket: "other.bucket"}, Member: "m", Range: object.Range{Offset: -10, Length: 5}, CRC32: 1<<32 - 1, Checked: true},
+	}
+	checked, err := wire.AppendRefs(nil, "bucket", sums)
 	must(t, err)
 	changed := func(b []byte, at int, to byte) []byte {
 		b = slices.Clone(b)
@@ -125,6 +134,10 @@ func goldenVectors(t *testing.T) map[string]*vector {
 		"refs-cut":         {About: "ends within the last key", Format: "refs", Error: "Invalid", data: binary[:len(binary)-20]},
 		"refs-flag":        {About: "a flag that is not known", Format: "refs", Error: "Invalid", data: changed(binary, 14+6, 8)},
 		"refs-trailing":    {About: "one byte too many", Format: "refs", Error: "Invalid", data: append(slices.Clone(binary), 0)},
+		"refs-checked":     {About: "the bytes must have a CRC-32", Format: "refs", Bucket: "bucket", Refs: shown(sums), data: checked},
+		"refs-checked-cut": {About: "ends within the last CRC-32", Format: "refs", Error: "Invalid", data: checked[:len(checked)-1]},
+		"refs-flag-16":     {About: "a flag that is not known", Format: "refs", Error: "Invalid", data: changed(checked, 14+6, 16)},
+		"refs-json-sums":   {About: "the same references as in refs-checked, as JSON", Format: "json", Bucket: "bucket", Refs: shown(sums), data: marshalRefs(t, "bucket", sums)},
 		"refs-json-twice":  {About: "a field comes twice", Format: "json", Error: "Invalid", data: []byte(`{"bucket":"bucket","refs":[{"key":"a","key":"b"}]}`)},
 
 		"batch":         {About: "two segments; item 3 proved bad on the way and keeps its size", Format: "batch", Count: len(items), Max: 1 << 20, Segments: []int{4, 2}, Items: listed(items), data: batch},
@@ -193,7 +206,7 @@ func (v *vector) check(t *testing.T) {
 		var refs []object.Ref
 		refs, err = parse(v.data)
 		for i, r := range refs {
-			if (refJSON{r.Name.Bucket, r.Name.Key, r.Member, r.Range.Offset, r.Range.Length}) != v.Refs[i] {
+			if newRefJSON(r) != v.Refs[i] {
 				t.Errorf("reference %d is %+v", i, r)
 			}
 		}

@@ -58,8 +58,10 @@ func checkRef(r *object.Ref) error {
 		return invalid("member name of %d bytes is longer than %d", len(r.Member), maxString)
 	case r.Member != "" && !utf8.ValidString(r.Member):
 		return invalid("member name %q is not UTF-8", r.Member)
-	case r.Of != (object.Version{}) || r.Checked:
-		return invalid("a version or checksum that is known already cannot be sent")
+	case r.Of != (object.Version{}):
+		return invalid("a version that is known already cannot be sent")
+	case !r.Checked && r.CRC32 != 0:
+		return invalid("the checksum %08x is not meant to be checked", r.CRC32)
 	case r.Range.Length < 0:
 		return invalid("length %d is negative", r.Range.Length)
 	}

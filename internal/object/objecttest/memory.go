@@ -86,7 +86,11 @@ func (m *Memory) Batch(ctx context.Context, refs []object.Ref) iter.Seq2[object.
 			if err == nil {
 				if item.Bytes, err = io.ReadAll(r); err == nil {
 					item.CRC32 = crc32.ChecksumIEEE(item.Bytes)
+					err = ref.Check(int64(len(item.Bytes)), item.CRC32)
 				}
+			}
+			if err != nil {
+				item = object.Item{Ref: ref}
 			}
 			if !yield(item, err) {
 				return
