@@ -15,8 +15,11 @@ func (s *Store) Stat(ctx context.Context, name object.Name) (object.Info, error)
 		return object.Info{}, err
 	}
 	var info object.Info
-	err := s.locate(ctx, name, func(d *drive, p *place) error {
-		rec, err := d.headAt(p)
+	err := s.locate(ctx, name, func(d *drive, p *place) (err error) {
+		rec := d.blobs.idle.record(spot{p.pack, p.offset})
+		if rec == nil {
+			rec, err = d.headAt(p)
+		}
 		if err == nil {
 			if err = p.names(rec, name); err == nil {
 				info = rec.Info()

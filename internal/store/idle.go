@@ -59,6 +59,16 @@ func (i *idleBlobs) take(at spot, to *openBlob) bool {
 	return true
 }
 
+// record returns the record at a spot, if a blob of it is here.
+func (i *idleBlobs) record(at spot) *pack.Record {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if idle := i.blobs[at]; len(idle) > 0 {
+		return idle[0].rec
+	}
+	return nil
+}
+
 // keep takes a blob back that nobody reads now. It refuses one that may have been
 // removed meanwhile: that one would take up space as long as it is open.
 func (i *idleBlobs) keep(at spot, b openBlob) bool {
