@@ -78,24 +78,18 @@ func (n *Node) plan(ctx context.Context, refs []object.Ref) *plan {
 func (p *plan) sift(ctx context.Context, refs []object.Ref) {
 	p.refs = make([]object.Ref, 0, len(refs))
 	p.errs, p.empty = make([]error, len(refs)), make([]bool, len(refs))
-	inside := make([]*archive, len(refs))
 	archives := make(map[object.Name]*archive) // one look for each, however many files of it are asked for
-	for i := range refs {
-		ref := &refs[i]
-		if _, p.errs[i] = p.node.find(ref.Name.Bucket); p.errs[i] != nil || ref.Member == "" {
+	for i, ref := range refs {
+		if _, p.errs[i] = p.node.find(ref.Name.Bucket); p.errs[i] != nil {
 			continue
 		}
-		a := archives[ref.Name]
-		if a == nil {
-			a = p.node.archive(ctx, ref.Name)
-			archives[ref.Name] = a
-		}
-		inside[i], p.empty[i] = a, a.likely(ref.Member) // this only fetches memory ahead
-	}
-	for i, ref := range refs {
-		p.empty[i] = false
-		if inside[i] != nil {
-			p.empty[i], p.errs[i] = inside[i].locate(&ref)
+		if ref.Member != "" {
+			a := archives[ref.Name]
+			if a == nil {
+				a = p.node.archive(ctx, ref.Name)
+				archives[ref.Name] = a
+			}
+			p.empty[i], p.errs[i] = a.locate(&ref)
 		}
 		if !p.skips(i) {
 			p.refs = append(p.refs, ref)

@@ -65,8 +65,6 @@ func (a *archive) member(path string) (Member, error) {
 	return Member{Archive: a.info, Offset: m.Offset, Size: m.Size, CRC32: m.CRC32}, nil
 }
 
-func (a *archive) likely(path string) bool { return a.err == nil && a.index.Likely(path) }
-
 // locate turns a reference to a file inside the tar into one to a range of the tar.
 // There may be nothing to read.
 func (a *archive) locate(ref *object.Ref) (empty bool, err error) {

@@ -139,16 +139,6 @@ func (x *Index) slot(name string) (at int, tag slot, found bool) {
 	return at, tag, false
 }
 
-// Likely reports whether there seems to be a file of that name; Find knows. Asking
-// for many names before the first is looked for has the processor fetch the memory
-// that Find needs for all of them at once, not for one after the other.
-func (x *Index) Likely(name string) bool {
-	hash := maphash.String(x.seed, plain(name))
-	high, _ := bits.Mul64(hash, uint64(len(x.slots)))
-	s := x.slots[high]
-	return s>>32 == slot(uint32(hash)) && s != 0 && x.members[s.member()].size >= 0
-}
-
 // Find returns the file of that name. Leading "./" count neither here nor in the
 // archive. Of several files of one name it is the last, as after an extraction.
 func (x *Index) Find(name string) (Member, bool) {

@@ -1,7 +1,6 @@
 package shard_test
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -119,35 +118,5 @@ func TestBuildStopsWithItsContext(t *testing.T) {
 	cancel()
 	if _, err := shard.Build(ctx, stuck{}); !errors.Is(err, context.Canceled) || !object.Is(err, object.Canceled) {
 		t.Error(err)
-	}
-}
-
-// TestLikely: a file that is there is mostly likely, and one that is not hardly ever.
-func TestLikely(t *testing.T) {
-	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
-	for i := range 1000 {
-		if err := w.WriteHeader(&tar.Header{Name: fmt.Sprintf("./dir/%d", i), Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	x, err := shard.Build(t.Context(), &archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	there, not := 0, 0
-	for i := range 1000 {
-		if x.Likely(fmt.Sprintf("dir/%d", i)) {
-			there++
-		}
-		if x.Likely(fmt.Sprintf("dir/%d", 1000+i)) {
-			not++
-		}
-	}
-	if there < 300 || not > 1 {
-		t.Errorf("%d of 1000 that are there are likely, and %d of 1000 that are not", there, not)
 	}
 }
