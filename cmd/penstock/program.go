@@ -61,7 +61,7 @@ func (p *program) root() *cobra.Command {
 		Short:         "Storage and cache tier for machine learning",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}, p.serveCommand(), p.benchCommand(), p.bucketCommand(), p.putCommand(), p.getCommand(), p.listCommand(), p.statCommand(),
+	}, p.serveCommand(), p.benchCommand(), p.bucketCommand(), p.datasetCommand(), p.putCommand(), p.getCommand(), p.listCommand(), p.statCommand(),
 		p.removeCommand(), p.copyCommand(), p.scrubCommand(), p.unpackCommand(), p.doctorCommand(), p.versionCommand(),
 		p.completionCommand())
 	root.CompletionOptions.DisableDefaultCmd = true

@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"bench/onenode":              {},
 	"bench/shuffle":              {"internal/order"},
 	"bench/overload":             {"internal/disk", "internal/fault", "internal/httpapi", "internal/server"},
-	"cmd/penstock":               {"", "internal/bench", "internal/object", "internal/server", "internal/store", "internal/disk", "internal/tree"},
+	"cmd/penstock":               {"", "internal/bench", "internal/dataset", "internal/object", "internal/server", "internal/store", "internal/disk", "internal/tree"},
 	"internal/auth":              {"internal/object", "internal/cluster"},
 	"internal/bench":             {"", "internal/object", "internal/shard", "internal/wire"},
 	"internal/cluster":           {"internal/object", "internal/disk"},
