@@ -15,6 +15,7 @@ want mkfs.xfs xfsprogs
 want losetup util-linux
 want mount mount
 want curl curl
+want openssl openssl
 
 if [ ${#need[@]} -eq 0 ]; then
   echo "nothing to install"

@@ -19,11 +19,15 @@ step() {
 }
 
 unit() { CGO_ENABLED=1 go test -race -timeout 25m $(go list ./... | grep -v /test/chaos); }
+python() { make build && ./test/python.sh -q; }
+torch() { ./test/torch.sh -q; }
 failures() { go test -timeout 25m -count=1 ./test/chaos; }
 
 step "install" ./test/install.sh
 step "lint" ./test/lint.sh
 step "unit" unit
+step "python" python
+step "torch" torch
 step "failures (short)" failures
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -252,7 +252,12 @@ class Order(Sequence[int]):
             start, stop, step = place.indices(self._samples)
             if step == 1:
                 return self.read(start, max(stop - start, 0))
-            return [self._sequence.at(position) for position in range(start, stop, step)]
+            places = range(start, stop, step)
+            np = _numpy() if len(places) > _FEW and step > 0 else None
+            if np is not None:  # what one of several ranks reads: every n-th
+                samples: list[int] = self._sequence.all(np, np.arange(start, stop, step, dtype=np.uint64)).tolist()
+                return samples
+            return [self._sequence.at(position) for position in places]
         position = index(place) + (self._samples if place < 0 else 0)
         if not 0 <= position < self._samples:
             raise IndexError(f"no position {place} in an order of {self._samples}")

@@ -1,0 +1,71 @@
+"""Puts samples together to a batch, without torch: arrays of numpy where it is installed, else lists."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from penstock.errors import Invalid
+from penstock.order import _numpy
+
+__all__ = ["Raw", "collate", "columns_of", "gather"]
+
+
+class Raw(NamedTuple):
+    """A field of a whole batch, one sample behind the other: sample i is data[offsets[i]:offsets[i + 1]]."""
+
+    data: Any
+    offsets: Any
+
+
+def columns_of(samples: list[Any]) -> dict[str, list[Any]] | None:
+    """The values of each field, if samples are dicts with the same ones. None if they are something else."""
+    first = samples[0]
+    if not isinstance(first, dict):
+        return None
+    for sample in samples:
+        if sample.keys() != first.keys():
+            odd = sorted(sample.keys() ^ first.keys())
+            raise Invalid(
+                f"samples {first.get('__key__')} and {sample.get('__key__')} do not have the same fields: only one has "
+                f"{', '.join(odd)}; choose fields=, or pass a collate_fn or a transform that levels them"
+            )
+    return {name: [sample[name] for sample in samples] for name in first}
+
+
+def gather(values: list[Any]) -> tuple[bytearray, list[int]]:
+    """Bytes one behind the other, and where each begins, and the last ends."""
+    offsets = [0]
+    for value in values:
+        offsets.append(offsets[-1] + len(value))
+    return bytearray(b"").join(values), offsets
+
+
+def collate(samples: list[Any], raw: bool = False) -> Any:
+    """A batch: of dicts a dict, of numbers and arrays an array, of bytes and texts a list."""
+    np: Any = _numpy()
+    fields = columns_of(samples)
+    if fields is None:
+        return _values(np, samples, raw)
+    return {name: _values(np, values, raw) for name, values in fields.items()}
+
+
+def _values(np: Any, values: list[Any], raw: bool) -> Any:
+    first = values[0]
+    if isinstance(first, (memoryview, bytes, bytearray)):
+        if not raw:
+            return [bytes(value) for value in values]
+        data, offsets = gather(values)
+        return Raw(data, offsets) if np is None else Raw(np.frombuffer(data, np.uint8), np.array(offsets, np.int64))
+    if isinstance(first, (tuple, list)):
+        return type(first)(_values(np, list(some), raw) for some in zip(*values))
+    if np is None or isinstance(first, (str, dict)) or first is None:
+        return values
+    if isinstance(first, (bool, int, float)):
+        return np.array(values)
+    if hasattr(first, "__array__") or hasattr(first, "__array_interface__"):
+        arrays = [np.asarray(value) for value in values]
+        shapes = {array.shape for array in arrays}
+        if len(shapes) > 1:
+            raise Invalid(f"a batch has shapes {sorted(shapes)[:4]}: make them alike in the transform")
+        return np.stack(arrays)
+    return values

@@ -1,0 +1,260 @@
+"""Writes manifests: the bytes that docs/internals/manifest.md draws.
+
+The same as package manifest does in Go, byte for byte, but in memory: about 60 bytes a
+sample beside the key. Who has hundreds of millions of samples uses `penstock dataset
+create`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import sys
+import zlib
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from penstock.errors import Exists, Invalid
+
+__all__ = ["ColumnWriter", "ManifestWriter", "PieceAt"]
+
+_BLOCK, _ALIGN, _MAX_HEAD = 1 << 16, 64, (1 << 16) - 64
+_NONE = 0xFFFFFFFF
+_TYPES = {"int": 1, "float": 2, "text": 3, "class": 4}
+_MAX_TEXT, _MAX_CLASS, _MAX_CLASSES = 65535, 255, 1 << 20
+_FIXED = struct.Struct("<8s6I5Q2I32s32s")
+
+
+class PieceAt(NamedTuple):
+    """Where a field of a sample was written."""
+
+    shard: int
+    offset: int
+    size: int
+    crc32: int
+
+
+class ColumnWriter:
+    """The values of one column, as they come. Ints become floats when the first float comes."""
+
+    def __init__(self, name: str, kind: str, classes: Sequence[str] = ()) -> None:
+        self.name, self.type = name, kind
+        self.values: array[Any] = array("d" if kind == "float" else "Q" if kind == "text" else "q")
+        self.texts = bytearray()
+        self.bits = bytearray()
+        self.count = 0
+        self.missing = 0
+        self.classes: dict[str, int] = {}
+        for label in classes:
+            self.number(label)
+
+    def number(self, label: str) -> int:
+        """The number of a class, which gets the next one if it is new."""
+        if label not in self.classes:
+            if not 0 < len(label.encode()) <= _MAX_CLASS or len(self.classes) >= _MAX_CLASSES:
+                raise Invalid(
+                    f"column {self.name}: {label[:40]!r} cannot be a class: 1 to {_MAX_CLASS} bytes, {_MAX_CLASSES} of them"
+                )
+            self.classes[label] = len(self.classes)
+        return self.classes[label]
+
+    def check(self, value: Any) -> None:
+        """Raise Invalid if a value cannot be added."""
+        kind = {bool: "int", int: "int", float: "float", str: "text"}[type(value)]
+        if self.type == "class" and kind == "text":
+            self.number(value)
+        elif (
+            kind != self.type
+            and not (kind == "int" and self.type == "float")
+            and not (kind == "float" and self.type == "int")
+        ):
+            raise Invalid(f"column {self.name} holds {self.type}s, not {value!r}")
+        elif kind == "int" and not -(1 << 63) <= value < 1 << 63:
+            raise Invalid(f"column {self.name}: {value} does not fit into 64 bits")
+        elif kind == "text" and len(value.encode()) > _MAX_TEXT:
+            raise Invalid(
+                f"column {self.name}: a text of more than {_MAX_TEXT} bytes is better a field: pass it as bytes"
+            )
+
+    def add(self, value: Any) -> None:
+        """Add the value of the next sample; None if it has none."""
+        if self.count % 8 == 0:
+            self.bits.append(0)
+        if value is None:
+            self.missing += 1
+        else:
+            self.bits[-1] |= 1 << self.count % 8
+        self.count += 1
+        if self.type == "text":
+            self.texts += b"" if value is None else value.encode()
+            self.values.append(len(self.texts))
+        elif value is None:
+            self.values.append(0)
+        elif self.type == "class":
+            self.values.append(self.classes[value])
+        else:
+            if self.type == "int" and isinstance(value, float):
+                self.type, self.values = "float", array("d", self.values)
+            self.values.append(value)
+
+    def sections(self, item: int) -> dict[tuple[int, int], bytes]:
+        """The sections of the column."""
+        out: dict[tuple[int, int], bytes] = {}
+        values: array[Any] = self.values
+        if self.type == "class":
+            values = array("I" if len(self.classes) > 1 << 16 else "H", self.values)
+            names = [label.encode() for label in self.classes]
+            out[6, item], out[7, item] = b"".join(names), _ends(names).tobytes()
+        elif self.type == "text":
+            out[6, item] = bytes(self.texts)
+        out[5, item] = values.tobytes()
+        if self.missing:
+            out[8, item] = bytes(self.bits)
+        return out
+
+
+def _ends(strings: Sequence[bytes]) -> array[int]:
+    ends, at = array("Q"), 0
+    for string in strings:
+        at += len(string)
+        ends.append(at)
+    return ends
+
+
+class ManifestWriter:
+    """Gathers samples, and gives the manifest's bytes. Fields and columns may appear at any time."""
+
+    def __init__(self, name: str, version: int) -> None:
+        self.name, self.version = name, version
+        self.keys: list[bytes] = []
+        self.fields: dict[
+            str, tuple[array[int], array[int], array[int]]
+        ] = {}  # sizes, checksums, offsets; -1 is absent
+        self.columns: dict[str, ColumnWriter] = {}
+        self.shard_of = array("I")
+        self.shards: list[tuple[str, int, str]] = []
+        self.total = 0
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def add_shard(self, name: str, size: int, tag: str) -> None:
+        """Add a tar shard."""
+        self.shards.append((name, size, tag))
+
+    def add(self, key: bytes, pieces: Mapping[str, PieceAt], values: Mapping[str, Any]) -> None:
+        """Add a sample that was checked. All its pieces lie in one shard; its columns are known."""
+        for field in pieces:
+            if field not in self.fields:
+                n = len(self.keys)
+                self.fields[field] = array("I", [_NONE]) * n, array("I", [0]) * n, array("q", [-1]) * n
+        self.keys.append(key)
+        for field, (sizes, sums, offsets) in self.fields.items():
+            piece = pieces.get(field)
+            sizes.append(_NONE if piece is None else piece.size)
+            sums.append(0 if piece is None else piece.crc32)
+            offsets.append(-1 if piece is None else piece.offset)
+            self.total += 0 if piece is None else piece.size
+        self.shard_of.append(next(iter(pieces.values())).shard if pieces else _NONE)
+        for name, column in self.columns.items():
+            while column.count < len(self.keys) - 1:  # it is new
+                column.add(None)
+            column.add(values.get(name))
+
+    def finish(self, *, chunk_samples: int, created: int) -> tuple[bytes, str]:
+        """The manifest and its logical hash. A key that occurs twice is Exists."""
+        if sys.byteorder != "little":
+            raise Invalid("manifests can be written on little-endian machines only")
+        fields, columns = sorted(self.fields), sorted(self.columns)
+        sections = {**self._logical(fields, columns), **self._index()}
+        forms = self._locations(fields, sections)
+        described = struct.pack("<QIHH", len(self.keys), chunk_samples, len(fields), len(columns))
+        for field in fields:
+            described += bytes([0, len(field)]) + field.encode()
+        for name in columns:
+            column = self.columns[name]
+            kind = _TYPES[column.type]
+            described += struct.pack("<BBIB", kind, column.missing > 0, len(column.classes), len(name)) + name.encode()
+        tail = struct.pack("<I", len(self.shards)) + forms + bytes([len(self.name)]) + self.name.encode()
+        return self._assemble(described, tail, sections, created)
+
+    def _logical(self, fields: list[str], columns: list[str]) -> dict[tuple[int, int], bytes]:
+        out = {(1, 0): _ends(self.keys).tobytes(), (2, 0): b"".join(self.keys)}
+        for f, field in enumerate(fields):
+            sizes, sums, _ = self.fields[field]
+            out[3, f], out[4, f] = sizes.tobytes(), sums.tobytes()
+        for c, name in enumerate(columns):
+            out.update(self.columns[name].sections(c))
+        return out
+
+    def _index(self) -> dict[tuple[int, int], bytes]:
+        keys, n = self.keys, len(self.keys)
+        ranked = sorted(range(n), key=keys.__getitem__)
+        for a, b in zip(ranked, ranked[1:]):
+            if keys[a] == keys[b]:
+                raise Exists(f"two samples have the key {keys[a].decode()!r}")
+        count = n // 16 + 1
+        hashes = [zlib.crc32(key) * 0x9E3779B1 & 0xFFFFFFFF for key in keys]
+        in_bucket = sorted(range(n), key=lambda i: hashes[i] * count >> 32)  # stable, so numbers rise within one
+        starts = array("I", bytes(4 * (count + 1)))
+        for hashed in hashes:
+            starts[(hashed * count >> 32) + 1] += 1
+        for b in range(count):
+            starts[b + 1] += starts[b]
+        return {
+            (16, 0): array("I", ranked).tobytes(),
+            (17, 0): starts.tobytes(),
+            (18, 0): array("H", (hashes[i] & 0xFFFF for i in in_bucket)).tobytes(),
+            (19, 0): array("I", in_bucket).tobytes(),
+        }
+
+    def _locations(self, fields: list[str], sections: dict[tuple[int, int], bytes]) -> bytes:
+        """Add the sections of locations, and return how each field is placed."""
+        forms = bytearray(len(fields))
+        all_offsets = [self.fields[field][2] for field in fields]
+        if fields:
+            base = array("q", (next((o for o in row if o >= 0), 0) for row in zip(*all_offsets)))
+            sections[32, 0], sections[33, 0] = self.shard_of.tobytes(), base.tobytes()
+            for f, offsets in enumerate(all_offsets[1:], 1):
+                gaps = [0 if o < 0 else o - b for o, b in zip(offsets, base)]
+                far = any(not -(1 << 31) <= gap < 1 << 31 for gap in gaps)
+                forms[f] = 2 if far else 1  # members of a tar begin at blocks of 512
+                sections[34, f] = array("i", (gap >> 9 for gap in gaps) if far else gaps).tobytes()
+        names, tags = [name.encode() for name, _, _ in self.shards], [tag.encode() for _, _, tag in self.shards]
+        sections[36, 0] = array("Q", (size for _, size, _ in self.shards)).tobytes()
+        sections[37, 0] = bytes([1]) * len(self.shards)
+        sections[38, 0], sections[39, 0] = _ends(names).tobytes(), b"".join(names)
+        sections[40, 0], sections[41, 0] = _ends(tags).tobytes(), b"".join(tags)
+        return bytes(forms)
+
+    def _assemble(
+        self, described: bytes, tail: bytes, sections: dict[tuple[int, int], bytes], created: int
+    ) -> tuple[bytes, str]:
+        tail += bytes(-(_FIXED.size + len(described) + len(tail)) % 8)
+        length = _aligned(_FIXED.size + len(described) + len(tail) + 24 * len(sections))
+        if length > _MAX_HEAD:
+            raise Invalid(f"the manifest's head would have {length} bytes, more than {_MAX_HEAD}")
+        logical, body, table = hashlib.sha256(described), bytearray(), b""
+        for (kind, item), data in sorted(sections.items()):
+            body += bytes(-len(body) % _ALIGN)
+            table += struct.pack("<HHIQQ", kind, item, 0, length + len(body), len(data))
+            body += data
+            if kind < 16:
+                logical.update(struct.pack("<HHQ", kind, item, len(data)))
+                logical.update(data)
+        body += bytes(-len(body) % _ALIGN)
+        end = length + len(body)
+        with memoryview(body) as view:
+            starts = [max(at - length, 0) for at in range(0, end, _BLOCK)]
+            sums = array("I", (zlib.crc32(view[a:b]) for a, b in zip(starts, [*starts[1:], len(body)]))).tobytes()
+        fixed = [b"PenstMan", 1, 0, length, 0, 0, len(sections), end + len(sums), end, self.version, created, 0,
+                 len(described), 0, logical.digest(), hashlib.sha256(sums).digest()]  # fmt: skip
+        rest = described + tail + table
+        rest += bytes(length - _FIXED.size - len(rest))
+        fixed[4] = zlib.crc32(_FIXED.pack(*fixed) + rest)
+        return b"".join((_FIXED.pack(*fixed), rest, body, sums)), logical.hexdigest()
+
+
+def _aligned(n: int) -> int:
+    return -(-n // _ALIGN) * _ALIGN

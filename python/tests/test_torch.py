@@ -1,0 +1,338 @@
+"""penstock.torch, with real processes that talk by gloo, are killed, and go on elsewhere."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import key, sample, write
+
+import penstock
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # what others' packages say when they are imported
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from penstock.torch import BatchSampler, MapDataset, collate, loader, ranks, seeded
+
+COUNT = 300
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("pets"), COUNT)
+
+
+@pytest.fixture
+def ds(home: Path) -> penstock.Dataset:
+    return penstock.open(home)
+
+
+# Ranks that are killed.
+
+
+class Run:
+    """A training run on several processes."""
+
+    def __init__(
+        self, home: Path, out: Path, size: int, steps: int, *, workers: int = 0, kind: str = "process", pause: float = 0
+    ) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        script = Path(__file__).with_name("train_ranks.py")
+        self.ranks = [
+            subprocess.Popen(
+                [sys.executable, "-W", "ignore", script, home, out, str(steps), str(workers), kind, str(pause)],
+                env={
+                    **os.environ,
+                    "RANK": str(rank),
+                    "WORLD_SIZE": str(size),
+                    "MASTER_ADDR": "127.0.0.1",
+                    "MASTER_PORT": str(port),
+                    "OMP_NUM_THREADS": "1",
+                },
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )  # fmt: skip
+            for rank in range(size)
+        ]
+
+    def kill_after(self, step: int) -> None:
+        out = self.ranks[0].stdout
+        assert out is not None
+        for line in out:
+            if line.strip() == str(step):
+                break
+        else:
+            raise AssertionError(self.ranks[0].communicate(timeout=10)[1])
+        for process in self.ranks:
+            process.send_signal(signal.SIGKILL)
+        for process in self.ranks:
+            process.communicate(timeout=60)
+
+    def finish(self) -> str:
+        ends = [process.communicate(timeout=120) for process in self.ranks]
+        assert all(process.returncode == 0 for process in self.ranks), [errors for _, errors in ends]
+        return ends[0][0].splitlines()[-1]
+
+
+def global_batches(out: Path) -> dict[int, dict[str, Any]]:
+    """What all ranks of all runs got, put together; whatever was delivered twice must be the same."""
+    runs: dict[tuple[int, int], dict[int, list[Any]]] = {}
+    for path in sorted(out.glob("*.pt")):
+        step, rank, _, size, _ = path.stem.split("-")
+        runs.setdefault((int(step), int(size)), {}).setdefault(int(rank), []).append(torch.load(path))
+    found: dict[int, dict[str, Any]] = {}
+    for (step, size), shares in runs.items():
+        for batches in shares.values():
+            assert all(same(batch, batches[0]) for batch in batches)
+        if len(shares) < size:
+            continue  # some rank was killed before it got its share; another run made up for it
+        batch = {
+            name: torch.stack([shares[rank][0][name] for rank in range(size)], 1).flatten(0, 1) for name in shares[0][0]
+        }
+        if step in found:
+            assert same(found[step], batch)
+        found[step] = batch
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize(("workers", "kind"), [(0, "process"), (2, "process"), (2, "thread")])
+def test_killed_and_resumed_at_other_sizes(home: Path, tmp_path: Path, workers: int, kind: str) -> None:
+    steps = 30  # an epoch has 12
+    straight, broken = tmp_path / "straight", tmp_path / "broken"
+    straight.mkdir()
+    broken.mkdir()
+    end = Run(home, straight, 1, steps).finish()
+    done = 0
+    for size in (2, 3, 1):
+        done += random.randrange(4, 9)
+        Run(home, broken, size, steps, workers=workers, kind=kind, pause=0.01).kill_after(done)
+    assert Run(home, broken, 2, steps, workers=workers, kind=kind).finish() == end
+    expected, found = global_batches(straight), global_batches(broken)
+    assert sorted(expected) == list(range(steps)) and sorted(found) == list(range(steps))
+    for step in range(steps):
+        assert same(found[step], expected[step]), step
+    assert len({tuple(batch["index"].tolist()) for batch in expected.values()}) == steps
+
+
+# Batches of tensors.
+
+
+def test_tensors(ds: penstock.Dataset) -> None:
+    for workers in ({}, {"num_workers": 2}, {"num_workers": 2, "workers": "thread"}):
+        with loader(ds, batch_size=50, fields=["bin", "cls", "n", "x"], **workers) as dl:
+            batch = next(iter(dl))
+        assert batch["cls"].dtype == torch.int64 and batch["x"].dtype == torch.float64 and len(batch["bin"]) == 50
+        assert batch["n"].tolist() == batch["__index__"].tolist() and batch["__key__"][3] == key(int(batch["n"][3]))
+        assert batch["bin"][0] == sample(int(batch["n"][0]))["bin"]
+        batch["cls"] += 1  # is the caller's
+    raw = loader(ds, batch_size=50, fields=["bin"], decode="raw").batch_at(0, 0)
+    data, offsets = raw["bin"]
+    i = int(raw["__index__"][7])
+    assert bytes(data[offsets[7] : offsets[8]].tolist()) == sample(i)["bin"] and len(offsets) == 51
+
+
+def large(sample: Any) -> Any:
+    return {"image": torch.full((3, 64, 64), sample["n"] % 251, dtype=torch.uint8), "half": torch.full((9,), 0.5, dtype=torch.bfloat16),
+            "odd": torch.arange(12).reshape(3, 4).T, "none": torch.empty(0), "flag": torch.tensor(True)}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_tensors_of_workers(ds: penstock.Dataset, method: str) -> None:
+    expected = loader(ds, batch_size=64, transform=large)
+    with loader(ds, batch_size=64, transform=large, num_workers=2, multiprocessing_context=method) as dl:
+        kept = []
+        for step, batch in enumerate(dl):
+            assert same(batch, expected.batch_at(0, step))
+            batch["image"] += 1
+            kept.append(batch["image"])
+        assert all(
+            int(image[0, 0, 0, 0]) == (i % 251) + 1
+            for image, i in zip(kept, (expected.samples_at(0, s)[0] for s in range(4)))
+        )
+    del batch, kept
+    gc.collect()
+
+
+def test_images(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        image = pytest.importorskip("PIL.Image")
+
+    def png(i: int, mode: str, size: tuple[int, int] = (6, 4)) -> bytes:
+        out = io.BytesIO()
+        image.new(mode, size, i if mode in ("L", "P") else (i, 2, 3)).save(out, "png")
+        return out.getvalue()
+
+    with penstock.create("x", to=tmp_path / "a") as w:
+        for i in range(8):
+            w.add(f"{i}", {"png": png(i, "L" if i % 2 else "RGB"), "cls": i})
+    batch = loader(penstock.open(tmp_path / "a"), batch_size=8, shuffle="none").batch_at(0, 0)
+    assert batch["png"].shape == (8, 3, 4, 6) and batch["png"].dtype == torch.uint8
+    assert batch["png"][:, 0, 0, 0].tolist() == list(range(8)) and batch["png"][3, 2, 1, 1] == 3
+    with penstock.create("x", to=tmp_path / "b") as w:
+        w.add("0", {"png": png(1, "L")})
+        w.add("1", {"png": png(1, "L", (7, 4))})
+        w.add("2", {"png": b"not an image"})
+    ds = penstock.open(tmp_path / "b")
+    with pytest.raises(penstock.Invalid, match="png has different shapes"):
+        loader(ds, batch_size=2, shuffle="none").batch_at(0, 0)
+    with pytest.raises(penstock.SampleError, match="field png cannot be decoded") as caught:
+        loader(ds, batch_size=1, shuffle="none").batch_at(0, 2)
+    assert caught.value.index == 2 and caught.value.kind == "Corrupt"
+    dl = loader(ds, batch_size=1, shuffle="none", on_error="substitute")
+    assert int(dl.batch_at(0, 2)["__index__"][0]) in (0, 1)
+
+
+def test_collate() -> None:
+    assert collate([1, 2]).tolist() == [1, 2] and collate([(1, "a"), (2, "b")])[1] == ["a", "b"]
+    assert collate([{"a": {"b": 1}}, {"a": {"b": 2}}])["a"]["b"].tolist() == [1, 2]
+    assert collate([{"boxes": [1, 2]}, {"boxes": [3]}])["boxes"] == [[1, 2], [3]]
+    assert collate([None, None]) == [None, None]
+
+
+def torch_random(sample: Any) -> Any:
+    return torch.rand(3), random.random()
+
+
+def test_seeded(ds: penstock.Dataset) -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    one = loader(ds, batch_size=10, transform=seeded(torch_random), seed=1)
+    with loader(ds, batch_size=10, transform=seeded(torch_random), seed=1, num_workers=2) as two:
+        for step, batch in enumerate(two):
+            for a, b in zip(batch, one.batch_at(0, step)):
+                assert torch.equal(a, b)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# Ranks.
+
+
+class Mesh:
+    """As torch's DeviceMesh, which older versions do not have."""
+
+    def __init__(self, names: tuple[str, ...] | None, shape: tuple[int, ...], at: tuple[int, ...]) -> None:
+        self.mesh_dim_names, self._shape, self._at, self.ndim = names, shape, at, len(shape)
+
+    def size(self, i: int) -> int:
+        return self._shape[i]
+
+    def get_local_rank(self, i: int) -> int:
+        return self._at[i]
+
+
+def test_meshes(ds: penstock.Dataset) -> None:
+    assert ranks(mesh=Mesh(("dp", "tp"), (4, 2), (3, 1))) == (3, 4)
+    assert ranks(mesh=Mesh(("pp", "dp_replicate", "dp_shard", "tp"), (2, 2, 3, 2), (1, 1, 2, 0))) == (5, 6)
+    assert ranks(mesh=Mesh(None, (4,), (2,))) == (2, 4)
+    for wrong in (Mesh(None, (2, 2), (0, 0)), Mesh(("tp",), (2,), (0,))):
+        with pytest.raises(penstock.Invalid):
+            ranks(mesh=wrong)
+    with pytest.raises(penstock.Invalid):
+        ranks(0, 1, mesh=Mesh(None, (4,), (2,)))
+    tensor_parallel = [
+        loader(ds, batch_size=8, fields=["n"], mesh=Mesh(("dp", "tp"), (2, 2), (1, tp))) for tp in range(2)
+    ]
+    assert torch.equal(tensor_parallel[0].batch_at(0, 3)["n"], tensor_parallel[1].batch_at(0, 3)["n"])
+
+
+# torch's own DataLoader.
+
+
+class Counting:
+    """Counts how often a place is asked."""
+
+    def __init__(self, place: Any) -> None:
+        self.place, self.calls = place, 0
+
+    def read(self, *arguments: Any) -> Any:
+        self.calls += 1
+        return self.place.read(*arguments)
+
+
+def chancy(sample: Any, rng: Any) -> Any:
+    return sample["n"], rng.random()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_map_dataset(home: Path, workers: int) -> None:
+    ds = penstock.open(home)
+    ds.place = Counting(ds.place)  # type: ignore[assignment]
+    samples = MapDataset(ds, fields=["bin", "n"])
+    assert len(samples) == COUNT and samples[5]["n"] == 5
+    before = ds.place.calls  # type: ignore[attr-defined]
+    assert [s["n"] for s in samples.__getitems__([9, 2, 4])] == [9, 2, 4]
+    assert ds.place.calls == before + 1  # type: ignore[attr-defined]
+    ds = penstock.open(home)
+    sampler = BatchSampler(ds, batch_size=20, seed=3)
+    own = loader(ds, batch_size=20, seed=3, transform=chancy)
+    for options in ({"batch_sampler": sampler}, {"batch_size": None, "sampler": sampler}):
+        sampler.set_epoch(1)
+        sampler.set_epoch(0)
+        batched = "batch_sampler" not in options
+        # torch before version 2 asks for samples one by one, and then nobody knows the epoch but us.
+        dataset = MapDataset(ds, transform=chancy, seed=3)
+        dl = torch.utils.data.DataLoader(dataset, num_workers=workers, **options)
+        for epoch in range(2):
+            dataset.set_epoch(epoch)
+            for step, batch in enumerate(dl):
+                expected = own.batch_at(epoch, step)
+                assert torch.equal(batch[0], expected[0])
+                if batched or epoch == 0 or workers == 0:
+                    assert torch.equal(batch[1], expected[1])
+            assert step == 14
+
+
+def test_sampler_state(ds: penstock.Dataset) -> None:
+    sampler = BatchSampler(ds, batch_size=20, seed=3)
+    expected = list(sampler)
+    assert sampler.state_dict() == {**sampler.state_dict(), "epoch": 1, "position": 0} and len(expected) == 15
+    dl = torch.utils.data.DataLoader(MapDataset(ds, fields=["n"]), batch_size=None, sampler=sampler, num_workers=2)
+    seen = 0
+    sampler.set_epoch(0)
+    for batch in dl:
+        seen += 1
+        if seen == 4:
+            state = sampler.state_dict(seen)  # the sampler itself is further
+            break
+    other = BatchSampler(ds, batch_size=20, seed=3)
+    other.load_state_dict(state)
+    assert len(other) == 11 and list(other) == expected[4:]
+    alike = loader(ds, batch_size=20, seed=3, fields=["n"])
+    alike.load_state_dict(state)  # they have the same state
+    assert next(iter(alike))["n"].tolist() == expected[4]
+
+
+IN_TORCH = """
+import torch, penstock
+from penstock.torch import loader
+def transform(sample, rng):
+    x = torch.rand(300, 300, generator=rng.torch)
+    return (x @ x).sum()
+dl = loader(penstock.open({home!r}), batch_size=16, decode=None, transform=transform, num_workers=3, workers="thread")
+next(iter(dl))
+"""
+
+
+def test_the_end_of_a_program_with_threads(home: Path) -> None:
+    for _ in range(3):  # daemon threads that are inside of torch at exit would abort the process
+        command = [sys.executable, "-W", "ignore", "-c", IN_TORCH.format(home=str(home))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
