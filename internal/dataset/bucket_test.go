@@ -192,9 +192,11 @@ func TestBucketAfterKill(t *testing.T) {
 	tree := randomTree(seeded(t), 400)
 	tree.write(t, r.tree)
 	settle()
-	r.killedWhen(r.node.Endpoint, func() bool { return len(r.keys("set/000001/")) > 12 })
+	r.killedWhen(r.node.Endpoint, func() bool { return len(r.keys("set/000001/")) > 8 })
 	if d, err := r.client.Datasets(t.Context()); err != nil || len(d) > 0 {
-		t.Skipf("the run was done before it was killed: %v, %v", d, err)
+		t.Logf("the run was done before it was killed: %v, %v", d, err)
+		r.holds(1, tree)
+		return
 	}
 	left := r.keys("set/000001/")
 	// Something of another plan, which must go.

@@ -147,6 +147,17 @@ func TestShardsAndChunksHaveTheirSizes(t *testing.T) {
 	}
 }
 
+// TestEmptyFilesBeforeALargeOne: where nothing takes no room.
+func TestEmptyFilesBeforeALargeOne(t *testing.T) {
+	for _, records := range []bool{false, true} {
+		m := newMaker(t)
+		tree := content{"a.jpg": "", "b.jpg": "", "c.jpg": noise[:2<<20], "d.jpg": "", "e.jpg": "x"}
+		tree.write(t, m.tree)
+		m.mustCreate(dataset.Options{AllowEmpty: true, KeepOrder: true, Records: records})
+		m.holds(1, tree)
+	}
+}
+
 // TestProblemsAreNamed: abort publishes nothing, skip leaves those samples out.
 func TestProblemsAreNamed(t *testing.T) {
 	m := newMaker(t)

@@ -32,12 +32,19 @@ type directoryDraft struct {
 // part ends the names of files that are being written.
 const part = ".part"
 
-func (d *directory) draft(_ context.Context, version uint64) (draft, error) {
+func (d *directory) draft(ctx context.Context, version uint64) (draft, error) {
 	if err := os.MkdirAll(d.dir, 0o777); err != nil {
 		return nil, failed(err)
 	}
 	lock, err := d.lock()
 	if err != nil {
+		return nil, err
+	}
+	if _, last, err := d.versions(ctx); err != nil || last+1 != version {
+		lock.Close()
+		if err == nil {
+			err = object.Errorf(object.Busy, "another dataset create has just made version %d of %s", last, d)
+		}
 		return nil, err
 	}
 	t := &directoryDraft{place: d, version: version, lock: lock, mine: map[string]bool{}}

@@ -142,6 +142,16 @@ func TestTarsWithColumns(t *testing.T) {
 	if len(v.Fields()) != 2 || len(v.Columns()) != 1 {
 		t.Errorf("%v %v", v.Fields(), v.Columns())
 	}
+	m.tree, m.to = t.TempDir(), t.TempDir()
+	content{"a.tar": tarOf(t, content{"cats/1.jpg": "x", "dogs/1.jpg": "y"}), "b.tar": tarOf(t, content{"ants/1.jpg": "z", "top.jpg": "t", "cats/2.cls": "5"})}.write(t, m.tree)
+	m.mustCreate(dataset.Options{ClassFromFolder: true, Skip: true})
+	v = m.open(1)
+	if classes, err := v.Classes(0); err != nil || !slices.Equal(classes, []string{"ants", "cats", "dogs"}) || v.Len() != 3 {
+		t.Errorf("%q, %v", classes, err)
+	}
+	if want := []string{"b.tar: cats/2.cls: the class comes from the folder, and cannot be a file too", "b.tar: top: it lies in no folder that could be its class"}; !slices.Equal(m.problems, want) {
+		t.Errorf("%q", m.problems)
+	}
 }
 
 // TestHostileTars: what must not be part of a dataset is named, and nothing of it

@@ -76,7 +76,7 @@ func (p *packer) fill(ctx context.Context, samples func(func(uint32) bool), out 
 		for i := from; i < len(p.members); i++ {
 			weight += int(p.members[i].weight(p.records))
 		}
-		if used > 0 && used+weight > bufferSize {
+		if len(p.spans) > 0 && used+weight > bufferSize {
 			waiting := append([]member(nil), p.members[from:]...)
 			p.members = p.members[:from]
 			if err := p.flush(ctx); err != nil {
@@ -115,6 +115,9 @@ func (p *packer) fill(ctx context.Context, samples func(func(uint32) bool), out 
 }
 
 func (p *packer) write(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
 	n, err := p.out.Write(b)
 	p.at += int64(n)
 	return err

@@ -192,8 +192,10 @@ func (s *sampler) member(r io.Reader, file shard.File, field string) error {
 		s.refuse(file.Name, invalid("it is empty"))
 	case file.Size > manifest.MaxSize:
 		s.refuse(file.Name, invalid("it has %d bytes: a field of 4 GiB or more cannot be part of a sample", file.Size))
-	case isColumn && (file.Size > maxColumn || field == class && s.opts.ClassFromFolder):
-		s.refuse(file.Name, invalid("it cannot be the column %q", field))
+	case field == class && s.opts.ClassFromFolder:
+		s.refuse(file.Name, invalid("the class comes from the folder, and cannot be a file too"))
+	case isColumn && file.Size > maxColumn:
+		s.refuse(file.Name, invalid("it has %d bytes, too many for the column %q", file.Size, field))
 	}
 	if s.bad {
 		return nil

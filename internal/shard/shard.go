@@ -1,6 +1,6 @@
-// Package shard reads tar files whose members are the samples of a data set, or
-// objects on their way in. It knows nothing of clusters, stores or HTTP, and
-// writes nothing.
+// Package shard reads tar files whose members are the samples of a dataset, or
+// objects on their way in, and files of records; and it lays out the headers of tars
+// that others write. It knows nothing of clusters, stores or HTTP, and opens nothing.
 //
 // A scanner finds the entries of a tar that comes as a stream. Scan gives them
 // out, Reader gives their content and says what may become an object, Build makes
