@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # The main job end to end: a node in a temporary directory; 20,000 files the size of
 # pictures uploaded to it, with a kill -9 in the middle; one epoch of them in random
-# order, one by one and in batches, beside the same epoch from the plain files; and
-# the data out again with nothing but tar. Stops by itself and leaves nothing. Takes
-# about a minute and 4 GB of disk; PENSTOCK_DEMO_FILES=2000 takes a tenth.
+# order, one by one and in batches, beside the same epoch from the plain files; the
+# data out again with nothing but tar; and a training loop over a dataset that is killed
+# twice and goes on exactly. Stops by itself and leaves nothing but build/venv-torch,
+# with PyTorch for the last part. Takes about a minute and 4 GB of disk;
+# PENSTOCK_DEMO_FILES=2000 takes a tenth.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+./test/torchvenv.sh
 PATH=$PWD/bin:$PATH
+root=$PWD
+SECONDS=0
 work=$(mktemp -d)
 cd "$work"
 pid=
@@ -115,5 +120,9 @@ awk '
   $1 == "bytes/s" { nodeBytes = $2; fileBytes = $3; row(FILENAME == "get" ? "one by one" : "batches") }
 ' get batch
 echo "Client and node share $(nproc) cores. Everything is in memory, where plain files need no disk and have no network."
+
+say "A training loop in PyTorch over a dataset, killed twice with kill -9: it goes on with the same batches, augmented alike"
+echo '$ python3 python/examples/resume.py'
+"$root/build/venv-torch/bin/python" "$root/python/examples/resume.py"
 
 say "demo: all of it worked, in $SECONDS seconds"
