@@ -73,12 +73,16 @@ func (n *Node) plan(ctx context.Context, refs []object.Ref) *plan {
 	return p
 }
 
+// maxHeldIndexes bounds the indexes of tars that one batch holds on to.
+const maxHeldIndexes = 64 << 20
+
 // sift finds out what the store is to be asked for where that is not just what was
 // given.
 func (p *plan) sift(ctx context.Context, refs []object.Ref) {
 	p.refs = make([]object.Ref, 0, len(refs))
 	p.errs, p.empty = make([]error, len(refs)), make([]bool, len(refs))
 	archives := make(map[object.Name]*archive) // one look for each, however many files of it are asked for
+	var held int64                             // bytes of their indexes
 	for i, ref := range refs {
 		if _, p.errs[i] = p.node.find(ref.Name.Bucket); p.errs[i] != nil {
 			continue
@@ -87,6 +91,10 @@ func (p *plan) sift(ctx context.Context, refs []object.Ref) {
 			a := archives[ref.Name]
 			if a == nil {
 				a = p.node.archive(ctx, ref.Name)
+				if held += a.bytes(); held > maxHeldIndexes {
+					clear(archives) // whoever keeps indexes may have let go of them
+					held = a.bytes()
+				}
 				archives[ref.Name] = a
 			}
 			p.empty[i], p.errs[i] = a.locate(&ref)

@@ -54,6 +54,13 @@ func (n *Node) archive(ctx context.Context, name object.Name) *archive {
 	return &archive{info, index, err}
 }
 
+func (a *archive) bytes() int64 {
+	if a.index == nil {
+		return 0
+	}
+	return a.index.Bytes()
+}
+
 func (a *archive) member(path string) (Member, error) {
 	if a.err != nil {
 		return Member{}, a.err

@@ -81,9 +81,9 @@ func (a *appender) lead() {
 	group := a.take()
 	a.mu.Unlock()
 
-	changes := group[0].changes
+	changes := slices.Clip(group[0].changes)
 	for _, t := range group[1:] {
-		changes = append(changes[:len(changes):len(changes)], t.changes...)
+		changes = append(changes, t.changes...)
 	}
 	a.write(changes)
 

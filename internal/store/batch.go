@@ -27,15 +27,15 @@ func (s *Store) batch(ctx context.Context, refs []object.Ref, always bool) iter.
 	return func(yield func(object.Item, error) bool) {
 		w := s.window(ctx, always)
 		defer w.close()
-		for len(refs) > 0 {
-			n := w.gather(refs)
+		for rest := refs; len(rest) > 0; {
+			n := w.gather(rest)
 			w.read()
 			for i := range w.items {
 				if !w.yield(&w.items[i], i == n-1, yield) {
 					return
 				}
 			}
-			refs = refs[n:]
+			rest = rest[n:]
 		}
 	}
 }

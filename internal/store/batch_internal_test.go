@@ -32,11 +32,15 @@ func TestPlaceOfAnother(t *testing.T) {
 		}
 		p.hash = hashName(mine)
 		ref := object.Ref{Name: mine, Range: object.Range{Offset: 7, Length: 1}, Checked: true, CRC32: crc32.ChecksumIEEE([]byte("s"))}
-		_, _, seen := s.hot.get(p.hash)
-		s.hot.offer(p, seen)
-		for item, err := range s.Batch(ctx, []object.Ref{ref}) {
-			if !object.Is(err, object.NotFound) {
-				t.Errorf("%d bytes: %q, %v", size, item.Bytes, err)
+		theirs := ref
+		theirs.Name = secret
+		for _, refs := range [][]object.Ref{{ref}, {theirs, ref}} { // alone, and behind one that may be read
+			_, _, seen := s.hot.get(p.hash)
+			s.hot.offer(p, seen)
+			for item, err := range s.Batch(ctx, refs) {
+				if item.Ref.Name == mine && !object.Is(err, object.NotFound) {
+					t.Errorf("%d bytes: %q, %v", size, item.Bytes, err)
+				}
 			}
 		}
 	}

@@ -187,7 +187,7 @@ func (m *many) hash() {
 	m.store.hot.touch(hashes)
 }
 
-// commit gives all of them to the logs of their disks, and then waits.
+// commit gives all of them to the logs of their disks, one disk after the other.
 func (m *many) commit() {
 	byDrive := make(map[*drive][]*change)
 	for _, x := range m.members {

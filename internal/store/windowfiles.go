@@ -10,7 +10,12 @@ import (
 type windowFiles struct {
 	files  []windowFile
 	number map[fileKey]int // negative: it cannot be read
+	blobs  int             // of the files
 }
+
+// maxWindowBlobs bounds the blobs that a window has open: there may be many windows,
+// and their clients may be slow.
+const maxWindowBlobs = 64
 
 // fileKey is a pack, with no offset, or a record that has its content in a blob.
 type fileKey struct {
@@ -35,7 +40,7 @@ func (f *windowFiles) letGo() {
 		}
 	}
 	clear(f.files)
-	f.files = f.files[:0]
+	f.files, f.blobs = f.files[:0], 0
 	clear(f.number)
 }
 
@@ -69,20 +74,24 @@ func (f *windowFiles) inBlob(d *drive, it *wanted) (n int, offset int64) {
 	key := fileKey{d, spot{p.pack, p.offset}}
 	n, ok := f.number[key]
 	if !ok {
-		n, f.number[key] = -1, -1
-		if d.readable() != nil {
+		if f.blobs == maxWindowBlobs || d.readable() != nil {
 			return -1, 0
 		}
+		n, f.number[key] = -1, -1
 		b, err := d.describeBlobs(p, it.ref.Name, object.Range{}, false)
 		if err != nil {
 			return -1, 0
 		}
 		n = f.add(key, windowFile{drive: d, blob: b})
+		f.blobs++
 	}
 	if n < 0 {
 		return n, 0
 	}
 	file := &f.files[n]
+	if p.names(file.blob.rec, it.ref.Name) != nil {
+		return -1, 0 // another name with this hash
+	}
 	at, ok := file.blob.plain(it.ref.Range.Offset, it.ref.Range.Length)
 	if !ok {
 		return -1, 0
