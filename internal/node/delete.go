@@ -27,7 +27,7 @@ func (n *Node) DeleteBucket(ctx context.Context, name string) error {
 		return err
 	}
 	if err := n.mustHoldNone(ctx, name); err != nil {
-		return err // none is published while we have the right to change
+		return err // nor is one published meanwhile, by this node
 	}
 	isShut, before := b.live.gate.shut()
 	if !isShut {

@@ -228,6 +228,28 @@ func TestCheckedBounds(t *testing.T) {
 
 // BenchmarkBatchPieces reads pieces of 4 KiB of one object of 64 MiB, as a dataset's
 // samples are read: verified by checksums that are known, and by those of blocks.
+// TestManyBlobs asks for pieces of more blobs than a window keeps open.
+func TestManyBlobs(t *testing.T) {
+	s, _ := start(t, quick(small(disk.NewDir(t.TempDir()))))
+	var refs []object.Ref
+	var want [][]byte
+	for i := range 150 {
+		name := fmt.Sprintf("blob%d", i)
+		content := bytesOf(name, 9000)
+		put(t, s, name, content)
+		for _, at := range []int{0, 8000} {
+			piece := content[at : at+100]
+			refs = append(refs, object.Ref{Name: key(name), Range: object.Range{Offset: int64(at), Length: 100}, Checked: true, CRC32: crc32.ChecksumIEEE(piece)})
+			want = append(want, piece)
+		}
+	}
+	for i, got := range batchOf(t, s, refs) {
+		if got.err != nil || !bytes.Equal(got.data, want[i]) {
+			t.Errorf("%v: %v", refs[i], got.err)
+		}
+	}
+}
+
 func BenchmarkBatchPieces(b *testing.B) {
 	s := benchStore(b, 1, 64<<20)
 	sum := crc32.ChecksumIEEE(bytes.Repeat([]byte("x"), 4<<10))
