@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -562,3 +563,53 @@ def test_headers_are_those_of_tarfile() -> None:
             info.size = size
             if sys.version_info >= (3, 11):  # before it a file had device numbers
                 assert _header(name, size) == info.tobuf(tarfile.PAX_FORMAT)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
+    with penstock.create("x", to=tmp_path) as w:
+        w.add("a", {"n": 1})
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        child.start()
+    try:
+        with penstock.create("x", to=tmp_path) as w:
+            w.add("a", {"n": 2})
+    finally:
+        child.kill()
+        child.join()
+
+
+def test_a_class_of_a_refused_sample(tmp_path: Path) -> None:
+    with penstock.create("x", to=tmp_path) as w:
+        w.add("a", {"cls": "cat"})
+        for sample in ({"cls": "wolf", "obj": object()}, {"cls": "\ud800"}, {"cls": "fox", "t": "a\udfff"}):
+            with pytest.raises(penstock.Invalid):
+                w.add("b", sample)
+        w.add("b", {"cls": "dog"})
+    assert penstock.open(tmp_path).classes == ("cat", "dog")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_manifest_that_is_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "manifest-000001")
+    program = f"import penstock; penstock.open({str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
+    assert "Invalid" in done.stderr and "is not a file" in done.stderr
+
+
+def test_no_file_is_left_to_open(home: Path) -> None:
+    resource = pytest.importorskip("resource", reason="there is no limit to set")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    ds = penstock.open(home)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+        ds.get(range(COUNT // 2))
+        with pytest.raises(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        assert all(same(found, i) for i, found in enumerate(ds.get(range(COUNT))))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for fd in taken:
+            os.close(fd)

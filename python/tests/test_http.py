@@ -15,6 +15,7 @@ from fakenode import FakeNode, answer, chunked, closing
 
 import penstock
 from penstock import Client
+from penstock.connection import Connection
 
 DATA = random.Random(1).randbytes(300_000)
 DESCRIBED = ('ETag: "e"', "X-Penstock-Version: 1.1", "X-Penstock-Modified: 2026-11-15T03:32:09.114630171Z")
@@ -325,6 +326,45 @@ def test_a_node_that_does_not_take_a_body() -> None:
         with pytest.raises(penstock.Timeout, match="for the node to take bucket/k"):
             client.put("bucket/k", bytes(64 << 20))
         done.set()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [b"HTTP/1.1 200 OK\r\nA: " + b"x" * 200, b"HTTP/1.1 102 Wait\r\n\r\n" * 10],
+    ids=["a head", "interim answers"],
+)
+@pytest.mark.parametrize("size", [1, 21])
+def test_heads_that_do_not_end(reply: bytes, size: int) -> None:
+    def script(connection: socket.socket, head: bytes) -> None:
+        for at in range(0, len(reply), size):
+            connection.sendall(reply[at : at + size])
+            time.sleep(0.02 * size)
+
+    with FakeNode(script) as node, Client(node.endpoint, timeout=0.5, attempts=1) as client:
+        begin = time.monotonic()
+        with pytest.raises(penstock.Timeout, match="waited 0.5 s for the answer about bucket/k"):
+            client.get("bucket/k")
+        assert time.monotonic() - begin < 2
+
+
+def test_a_node_that_takes_a_body_too_slowly() -> None:
+    here, there = socket.socketpair()
+    here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    here.settimeout(0.3)
+
+    def drain() -> None:
+        for _ in range(100):
+            there.recv(4096)
+            time.sleep(0.02)
+        there.close()
+
+    thread = threading.Thread(target=drain)
+    thread.start()
+    begin = time.monotonic()
+    with here, pytest.raises(TimeoutError, match="for the node to take it"):
+        Connection(here, 0.3).send([bytes(1 << 20)], "it")
+    assert time.monotonic() - begin < 1.5
+    thread.join()
 
 
 def test_a_large_body_waits_to_be_wanted() -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -637,3 +638,49 @@ def test_from_a_node(
     with make(there, **way) as dl:
         dl.load_state_dict(make(here).state_dict())
         assert list(dl) == list(make(here))
+
+
+def firsts(samples: list[Any]) -> list[Any]:
+    return [sample["n"] for sample in samples]
+
+
+def test_a_mask_is_not_put_together_by_the_user(ds: penstock.Dataset) -> None:
+    dl = make(ds, batch_size=64, pad="mask", transform=None, collate_fn=firsts)
+    batch, mask = dl.batch_at(0, 7)
+    assert len(batch) == 64 and sum(mask) == 52
+
+
+def test_a_warning_that_is_an_error_loses_no_batch(home: Path, tmp_path: Path) -> None:
+    ds = damage(home, tmp_path / "damaged", list(range(0, COUNT, 50)))
+    expected = [make(ds, on_error="substitute").batch_at(0, step) for step in range(31)]
+    dl, seen = make(ds, on_error="substitute"), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning):
+            for batch in dl:
+                seen.append(batch)
+        assert dl.substituted == len(dl.errors) > 0 and dl.step == len(seen)
+        seen += dl
+    assert seen == expected
+
+
+def test_set_epoch_at_the_end_of_it(ds: penstock.Dataset) -> None:
+    dl = make(ds)
+    for _, _batch in zip(range(len(dl)), dl):
+        pass
+    assert (dl.epoch, dl.step) == (0, 31)
+    dl.set_epoch(0)
+    assert (dl.epoch, dl.step) == (0, 0) and len(list(dl)) == 31
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_closing_one_of_two(ds: penstock.Dataset) -> None:
+    options: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": "fork"}
+    with make(ds, **options) as first, make(ds, **options) as second:
+        for dl in (first, second):
+            list(dl)
+        workers = [worker.process for worker in first._crew._workers]  # type: ignore[union-attr]
+        begin = time.monotonic()
+        first.close()
+        assert time.monotonic() - begin < 0.9
+        assert [worker.exitcode for worker in workers] == [0, 0]  # nobody had to end them

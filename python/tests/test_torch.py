@@ -336,3 +336,44 @@ def test_the_end_of_a_program_with_threads(home: Path) -> None:
         command = [sys.executable, "-W", "ignore", "-c", IN_TORCH.format(home=str(home))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_loop_that_is_left_at_the_last_batch(ds: penstock.Dataset) -> None:
+    sampler = BatchSampler(ds, batch_size=20, seed=3)
+    dl = torch.utils.data.DataLoader(MapDataset(ds, fields=["n"]), batch_size=None, sampler=sampler)
+    for epoch in range(3):
+        assert len(dl) == 15
+        seen = [batch["n"].tolist() for _, batch in zip(range(len(dl)), dl)]
+        assert len(seen) == 15 and sampler.epoch == epoch
+        assert sampler.state_dict(15) == sampler.state_dict()
+    assert next(iter(sampler)) == loader(ds, batch_size=20, seed=3).samples_at(3, 0)
+
+
+def test_state_counts_batches_of_a_sampler_at_its_end(ds: penstock.Dataset) -> None:
+    # DataLoader comes to the end of the sampler some batches before the loop does.
+    sampler = BatchSampler(ds, batch_size=20, seed=3)
+    list(sampler)
+    assert sampler.state_dict(13)["epoch"] == 0 and sampler.state_dict(13)["position"] == 260
+    assert sampler.state_dict(15) == sampler.state_dict()
+
+
+def first_of(samples: list[Any]) -> Any:
+    return torch.tensor([sample["n"] for sample in samples])
+
+
+def test_masks(ds: penstock.Dataset) -> None:
+    with pytest.raises(penstock.Invalid, match="repeat"):
+        BatchSampler(ds, batch_size=64, pad="mask")
+    batch, mask = loader(ds, batch_size=64, pad="mask", fields=["n"], collate_fn=first_of).batch_at(0, 4)
+    assert batch.shape == (64,) and mask.dtype == torch.bool and int(mask.sum()) == COUNT - 4 * 64
+
+
+def lazy(samples: list[Any]) -> Any:
+    numbers = torch.complex(torch.arange(20000.0), torch.ones(20000))
+    return numbers.conj(), numbers.conj().imag
+
+
+def test_tensors_that_are_yet_to_be_conjugated(ds: penstock.Dataset) -> None:
+    with loader(ds, batch_size=20, fields=["n"], collate_fn=lazy, num_workers=1) as dl:
+        conjugate, imaginary = next(iter(dl))
+    assert complex(conjugate[7]) == 7 - 1j and float(imaginary[7]) == -1

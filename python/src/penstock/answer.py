@@ -43,11 +43,14 @@ class Answer:
     @classmethod
     def receive(cls, connection: Connection, pool: Pool, method: str, *, what: str, timeout: float) -> Answer:
         """Read the head of an answer, over those that only say that one will come."""
+        deadline = monotonic() + timeout  # one for all of them: they could go on without end
         while True:
-            head = connection.head(timeout, f"the answer about {what}")
+            head = connection.head(deadline, f"the answer about {what}")
             answer = cls(connection, pool, method, head, what=f"more of {what}", timeout=timeout)
             if answer.status >= 200:
                 return answer
+            if monotonic() > deadline:  # they may come faster than they are read
+                raise TimeoutError(f"waited {timeout:g} s for the answer about {what}")
 
     def close(self) -> None:
         """Give the connection back. What was not read is gone."""

@@ -51,6 +51,8 @@ class _Pickler(pickle.Pickler):
         if not plain or obj.requires_grad or obj.numel() == 0:
             return NotImplemented
         whole = obj.contiguous()
+        if hasattr(whole, "resolve_neg"):  # memory holds what a lazy conj() or negation has yet to be applied to
+            whole = whole.resolve_conj().resolve_neg()
         self._kept.append(whole)
         size = whole.numel() * whole.element_size()
         data = (ctypes.c_ubyte * size).from_address(whole.data_ptr())

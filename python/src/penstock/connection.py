@@ -122,8 +122,9 @@ class Connection:
                 try:
                     step = step[self._sock.send(step) :]
                 except TimeoutError:
-                    if monotonic() > deadline:
-                        raise TimeoutError(f"waited {self._timeout:g} s for the node to take {what}") from None
+                    pass
+                if step and monotonic() > deadline:  # also if a little is taken every now and then
+                    raise TimeoutError(f"waited {self._timeout:g} s for the node to take {what}")
 
     def stirs(self, seconds: float) -> bool:
         """Wait for the other side to say something, so long at most. Nothing of it is lost."""
@@ -174,15 +175,14 @@ class Connection:
                 return seen[:end].removesuffix(b"\r")
             if len(seen) == _MAX_LINE:
                 raise Garbled("a line between chunks is too long")
-            self._more(deadline, what)
+            self._rest(deadline, what)
 
-    def head(self, timeout: float, what: str) -> bytes:
+    def head(self, deadline: float, what: str) -> bytes:
         """A status line and the header lines, without the empty one behind them."""
-        deadline = monotonic() + timeout
         head = bytearray()
         while True:
             if self._at == self._end:
-                self._more(deadline, what)
+                self._rest(deadline, what)
             start = max(0, len(head) - 3)
             head += self._view[self._at : self._end]
             end = head.find(b"\r\n\r\n", start)
@@ -197,11 +197,17 @@ class Connection:
         """Take the answer that says `100 Continue`, if that is what comes next."""
         deadline = monotonic() + timeout
         while self._end - self._at < len(_CONTINUE):
-            self._more(deadline, f"the answer about {what}")
+            self._rest(deadline, f"the answer about {what}")
         if self._view[self._at : self._at + len(_CONTINUE)] != _CONTINUE:
             return False
-        self.head(timeout, f"the answer about {what}")
+        self.head(deadline, f"the answer about {what}")
         return True
+
+    def _rest(self, deadline: float, what: str) -> None:
+        """Receive more, unless it is too late: what drips byte by byte never lets the socket time out."""
+        if monotonic() > deadline:
+            raise TimeoutError(f"waited {self._timeout:g} s for {what}")
+        self._more(deadline, what)
 
     def _more(self, deadline: float, what: str) -> None:
         """Receive more into the buffer, behind what is there."""

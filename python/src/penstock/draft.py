@@ -83,6 +83,10 @@ class DirectoryDraft:
 
     def _unlock(self) -> None:
         if self._lock is not None:
+            import fcntl
+
+            # Closing is not enough: a forked child, such as a worker, has the same lock open.
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
             os.close(self._lock)
             self._lock = None
 

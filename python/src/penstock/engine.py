@@ -48,11 +48,13 @@ class Engine:
         decoder: Decoder,
         transform: Callable[..., Any] | None,
         collate: Collate,
+        collate_mask: Collate,
         fields: Sequence[str] | None,
         substitute: bool,
     ) -> None:
         self.dataset, self.schedule, self.seed = dataset, schedule, seed
         self.decoder, self.transform, self.collate = decoder, transform, collate
+        self.collate_mask = collate_mask  # never the user's own, which knows nothing of masks
         self.fields = None if fields is None else list(fields)
         self.substitute = substitute
         self._chancy = transform is not None and takes_chance(transform)
@@ -81,7 +83,7 @@ class Engine:
         prepared = time.monotonic()
         batch = self.collate(samples)
         if share.real is not None and not (isinstance(batch, dict) and "__mask__" in batch):
-            batch = batch, self.collate([{"__mask__": real} for real in share.real])["__mask__"]
+            batch = batch, self.collate_mask(share.real)
         stages = [("order", ordered), ("fetch", fetched), ("decode", prepared - transforming), ("transform", prepared)]
         return Made(batch, begun, [*stages, ("collate", time.monotonic())], replaced)
 

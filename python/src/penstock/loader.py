@@ -63,6 +63,7 @@ class Loader:
         dp_rank: int | None = None,
         dp_size: int | None = None,
         on_error: str = "raise",
+        _collate: Callable[..., Any] = collate,
     ) -> None:
         """See docs/guide/training.md. prefetch is how many batches each worker makes ahead."""
         if workers not in ("process", "thread"):
@@ -93,7 +94,8 @@ class Loader:
             seed=seed,
             decoder=decoder,
             transform=transform,
-            collate=collate_fn or functools.partial(collate, raw=decoder.raw),
+            collate=collate_fn or functools.partial(_collate, raw=decoder.raw),
+            collate_mask=_collate,
             fields=fields,
             substitute=on_error == "substitute",
         )
@@ -162,11 +164,11 @@ class Loader:
         self._epoch, self._step = epoch, step
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch. If it is the current one nothing changes: what was consumed of it stays so."""
+        """Go to the beginning of an epoch. In the middle of that epoch nothing changes: what was consumed stays so."""
         epoch = as_index(epoch)
         if epoch < 0:
             raise Invalid(f"epoch {epoch} is below zero")
-        if epoch != self._epoch:
+        if epoch != self._epoch or self._step >= len(self):
             self._leave()
             self._epoch, self._step = epoch, 0
 
@@ -204,12 +206,13 @@ class Loader:
         return ((epoch, step) for step in range(self._step, len(self)))
 
     def _note(self, errors: list[SampleError]) -> None:
-        if errors and not self.substituted:
+        first = not self.substituted
+        self.substituted += len(errors)
+        self.errors.extend(errors)
+        if errors and first:  # last, because it raises where warnings are errors
             warnings.warn(
                 f"others are taken for samples that cannot be read, first: {errors[0]}", RuntimeWarning, stacklevel=4
             )
-        self.substituted += len(errors)
-        self.errors.extend(errors)
 
 
 class _Iteration(Iterator[Any]):
@@ -229,17 +232,18 @@ class _Iteration(Iterator[Any]):
         asked = time.monotonic()
         try:
             made = next(self._batches)
+            loader._note(made.replaced)  # before the step: if it raises, the batch was not consumed
         except StopIteration:
             # The epoch is over when the loop is, so that epoch and step still tell of it in the loop's last round.
             loader._epoch, loader._step = loader._epoch + 1, 0
             self._over, self._loader, loader._current = True, None, None
             raise
         except BaseException:
-            self._loader = loader._current = None
+            loader._current = None
+            self.close()
             raise
         loader._stalls.add(asked, made)
         loader._step += 1
-        loader._note(made.replaced)
         return made.batch
 
     def close(self) -> None:

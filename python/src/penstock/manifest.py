@@ -24,6 +24,7 @@ import hashlib
 import mmap
 import os
 import re
+import stat
 import struct
 import sys
 import zlib
@@ -304,8 +305,11 @@ class Manifest:
         """
         full = os.path.abspath(os.fspath(path))
         try:
-            with open(full, "rb") as file:
-                if os.fstat(file.fileno()).st_size == 0:
+            with open(full, "rb", opener=_at_once) as file:
+                about = os.fstat(file.fileno())
+                if not stat.S_ISREG(about.st_mode):
+                    raise Invalid(f"manifest {full} is not a file")
+                if about.st_size == 0:
                     raise Invalid(f"manifest {full} is empty")
                 if not map:
                     return cls(file.read(), path=full)
@@ -676,6 +680,11 @@ def _getter(indices: Sequence[int]) -> Callable[[Any], tuple[int, ...]]:
         only = indices[0]
         return lambda view: (view[only],)
     return itemgetter(*indices)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file. What is none, such as a pipe, would otherwise be waited for."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
 def _reopen(cls: type[Manifest], path: str, map: bool, hash: str) -> Manifest:

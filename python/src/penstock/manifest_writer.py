@@ -52,18 +52,28 @@ class ColumnWriter:
     def number(self, label: str) -> int:
         """The number of a class, which gets the next one if it is new."""
         if label not in self.classes:
-            if not 0 < len(label.encode()) <= _MAX_CLASS or len(self.classes) >= _MAX_CLASSES:
-                raise Invalid(
-                    f"column {self.name}: {label[:40]!r} cannot be a class: 1 to {_MAX_CLASS} bytes, {_MAX_CLASSES} of them"
-                )
+            self._check_class(label)
             self.classes[label] = len(self.classes)
         return self.classes[label]
 
+    def _check_class(self, label: str) -> None:
+        known = label in self.classes
+        if not known and (not 0 < self._length(label) <= _MAX_CLASS or len(self.classes) >= _MAX_CLASSES):
+            raise Invalid(
+                f"column {self.name}: {label[:40]!r} cannot be a class: 1 to {_MAX_CLASS} bytes, {_MAX_CLASSES} of them"
+            )
+
+    def _length(self, text: str) -> int:
+        try:
+            return len(text.encode())
+        except UnicodeEncodeError:  # half of a surrogate pair
+            raise Invalid(f"column {self.name}: {text[:40]!r} cannot be written as UTF-8") from None
+
     def check(self, value: Any) -> None:
-        """Raise Invalid if a value cannot be added."""
+        """Raise Invalid if a value cannot be added. Nothing changes: the sample may yet be refused for another."""
         kind = {bool: "int", int: "int", float: "float", str: "text"}[type(value)]
         if self.type == "class" and kind == "text":
-            self.number(value)
+            self._check_class(value)
         elif (
             kind != self.type
             and not (kind == "int" and self.type == "float")
@@ -72,7 +82,7 @@ class ColumnWriter:
             raise Invalid(f"column {self.name} holds {self.type}s, not {value!r}")
         elif kind == "int" and not -(1 << 63) <= value < 1 << 63:
             raise Invalid(f"column {self.name}: {value} does not fit into 64 bits")
-        elif kind == "text" and len(value.encode()) > _MAX_TEXT:
+        elif kind == "text" and self._length(value) > _MAX_TEXT:
             raise Invalid(
                 f"column {self.name}: a text of more than {_MAX_TEXT} bytes is better a field: pass it as bytes"
             )

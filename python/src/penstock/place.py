@@ -172,7 +172,14 @@ class Directory:
         return self._memory.take(min(max(left, size), _ONCE))
 
     def _open(self, shard: int, name: str) -> _File:
-        file = _File(shard_path(self.path, name))
+        path = shard_path(self.path, name)
+        try:
+            file = _File(path)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            self._files.clear()  # others need files as well: better to open ours again than to fail
+            file = _File(path)
         # No lock, so that none is left locked by a fork: at worst two threads open the same file.
         while len(self._files) >= self._limit:
             try:

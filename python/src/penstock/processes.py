@@ -12,6 +12,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 import traceback
 import weakref
 from collections.abc import Iterator
@@ -54,6 +55,9 @@ class _Worker:
     def __init__(self, process: Any, connection: Connection) -> None:
         self.process, self.connection = process, connection
         self.tasks = 0  # that it has
+
+
+_started: weakref.WeakSet[Processes] = weakref.WeakSet()
 
 
 class Processes:
@@ -142,11 +146,14 @@ class Processes:
         if self._workers and self._process == os.getpid():
             return
         self._workers, self._process = [], os.getpid()
+        _started.add(self)
         forked = self._context.get_start_method() == "fork"
         for number in range(self._count):
             here, there = self._context.Pipe()
-            # A child that is forked has its siblings' ends open, and they would not see the consumer go.
-            inherited = [worker.connection for worker in self._workers] + [here] if forked else []
+            # A child that is forked has the ends of its siblings open, and of other loaders' workers: they would
+            # not see the consumer go.
+            others = [worker.connection for crew in list(_started) for worker in list(crew._workers)]
+            inherited = [*others, here] if forked else []
             process = self._context.Process(
                 target=_work, args=(self._engine, there, inherited), name=f"penstock-{number}", daemon=True
             )
@@ -169,11 +176,14 @@ def _dismiss(workers: list[_Worker], process: int) -> None:
         return
     for worker in workers:
         worker.connection.close()  # which ends it
+    deadline = time.monotonic() + 1  # for all of them together
     for worker in workers:
-        worker.process.join(1)
-        if worker.process.is_alive():  # in the middle of something long
-            worker.process.terminate()
-            worker.process.join(5)
+        worker.process.join(max(deadline - time.monotonic(), 0))
+    late = [worker for worker in workers if worker.process.is_alive()]  # in the middle of something long
+    for worker in late:
+        worker.process.terminate()
+    for worker in late:
+        worker.process.join(5)
     workers.clear()
 
 

@@ -177,6 +177,9 @@ class Writer:
         if len(known) + len(fields.keys() - known.keys()) > 64 or len(columns) + len(new) > 64:
             raise Invalid(f"{key}: a sample has at most 64 fields and 64 columns")
         columns.update(new)
+        for name, value in values.items():
+            if columns[name].type == "class":
+                columns[name].number(value)
         return fields, values
 
     def _flush(self) -> None:

@@ -9,13 +9,12 @@ docs/guide/training.md goes through it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.chance import Chance, seeded
 from penstock.dataset import Dataset
-from penstock.decode import Decode, Decoder
+from penstock.decode import Decode
 from penstock.loader import Loader
 from penstock.torch.collate import collate
 from penstock.torch.map import BatchSampler, MapDataset
@@ -61,7 +60,7 @@ def loader(
         shuffle=shuffle,
         decode=decode,
         transform=transform,
-        collate_fn=collate_fn or functools.partial(collate, raw=Decoder(decode).raw),
+        collate_fn=collate_fn,
         fields=fields,
         num_workers=num_workers,
         workers=workers,
@@ -72,4 +71,5 @@ def loader(
         dp_rank=rank,
         dp_size=size,
         on_error=on_error,
+        _collate=collate,
     )

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.chance import chance, takes_chance
 from penstock.dataset import Dataset
 from penstock.decode import Decode, Decoder
-from penstock.errors import SampleError
+from penstock.errors import Invalid, SampleError
 from penstock.loader import Loader
 from penstock.torch.collate import collate
 from penstock.torch.ranks import ranks
@@ -109,6 +109,8 @@ class BatchSampler:
         dp_size: int | None = None,
         mesh: Any = None,
     ) -> None:
+        if pad == "mask":  # there is nowhere in a list of numbers to say which of them are real
+            raise Invalid('a BatchSampler carries no mask: use penstock.torch.loader, or pad="repeat"')
         rank, size = ranks(dp_rank, dp_size, mesh)
         self._loader = Loader(
             dataset,
@@ -125,12 +127,15 @@ class BatchSampler:
         self._begun = 0, 0  # epoch and step that the last iteration began at
 
     def __len__(self) -> int:
-        """The number of batches that are left of the epoch."""
-        return len(self._loader) - self._loader.step
+        """The number of batches that the next iteration has: those that are left of the epoch, or all of the next."""
+        left = len(self._loader) - self._loader.step
+        return left if left > 0 else len(self._loader)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The rest of the current epoch; the next iteration is the next epoch."""
+        """The rest of the current epoch, or the next one if it is at its end."""
         of = self._loader
+        if of._step >= len(of):  # a loop that was left after the last batch never came to the end below
+            of._epoch, of._step = of._epoch + 1, 0
         epoch, first = self._begun = of._epoch, of._step
         for step in range(first, len(of)):
             numbers = of.samples_at(epoch, step)
