@@ -46,8 +46,9 @@ func (c *Client) Batch(ctx context.Context, refs []Ref) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		reader := c.batches.Get().(*wire.BatchReader)
 		defer c.batches.Put(reader)
-		for attempt := 0; len(refs) > 0; attempt++ {
-			some := refs[:min(len(refs), batchRefs)]
+		rest := refs
+		for attempt := 0; len(rest) > 0; attempt++ {
+			some := rest[:min(len(rest), batchRefs)]
 			n, left, err := c.batch(ctx, reader, some, yield)
 			if left {
 				return
@@ -55,15 +56,15 @@ func (c *Client) Batch(ctx context.Context, refs []Ref) iter.Seq2[Item, error] {
 			if n > 0 {
 				attempt = 0
 			}
-			refs = refs[n:]
+			rest = rest[n:]
 			if err == nil {
 				continue
 			}
 			if again := Is(err, Unavailable) && attempt+1 < c.attempts && ctx.Err() == nil; again && c.pause(ctx, backoff(attempt)) == nil {
 				continue
 			}
-			for _, ref := range refs {
-				if !yield(Item{Ref: ref}, err) {
+			for _, ref := range rest {
+				if !yield(Item{Ref: ref, Last: true}, err) {
 					return
 				}
 			}
@@ -103,7 +104,7 @@ func (c *Client) batch(ctx context.Context, reader *wire.BatchReader, refs []Ref
 		if err != nil {
 			data, crc = nil, 0
 		}
-		if !yield(Item{Ref: refs[n], Bytes: data, CRC32: crc}, err) {
+		if !yield(Item{Ref: refs[n], Bytes: data, CRC32: crc, Last: true}, err) {
 			return n, true, nil
 		}
 		n++

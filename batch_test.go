@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -301,3 +302,31 @@ func TestBatchBreaksOff(t *testing.T) {
 }
 
 func crcOf(b byte) uint32 { return crc32.ChecksumIEEE([]byte{b}) }
+
+// TestPutBatchChecked: bytes that have not the checksum they must have are refused by
+// the node, and the others are stored.
+func TestPutBatchChecked(t *testing.T) {
+	client := connect(t)
+	makeBucket(t, client, "sums")
+	good := penstock.Upload{Key: "good", Bytes: []byte("a"), CRC32: crcOf('a'), Checked: true}
+	bad := penstock.Upload{Key: "bad", Bytes: []byte("b"), CRC32: crcOf('a'), Checked: true}
+	err := client.PutBatch(t.Context(), "sums", []penstock.Upload{good, bad})
+	failed, ok := errors.AsType[*penstock.PutBatchError](err)
+	if !ok || len(failed.Failed) != 1 || !penstock.Is(failed.Failed["bad"], penstock.Invalid) {
+		t.Fatalf("%v", err)
+	}
+	refs := []penstock.Ref{{Name: penstock.Name{Bucket: "sums", Key: "good"}}, {Name: penstock.Name{Bucket: "sums", Key: "bad"}}}
+	items := client.Batch(t.Context(), refs)
+	for range 2 { // a sequence may be gone through again
+		var got []string
+		for item, err := range items {
+			if !item.Last {
+				t.Errorf("%s: its memory is used again, and it does not say so", item.Ref)
+			}
+			got = append(got, fmt.Sprint(string(item.Bytes), penstock.KindOf(err)))
+		}
+		if want := []string{fmt.Sprint("a", penstock.KindOf(nil)), fmt.Sprint("", penstock.NotFound)}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

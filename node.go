@@ -3,6 +3,7 @@ package penstock
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
 // Map is the numbered list of the cluster's nodes.
@@ -40,6 +41,24 @@ func (c *Client) Health(ctx context.Context) error {
 		return err
 	}
 	return resp.Body.Close()
+}
+
+// Await returns nil as soon as the node is ready for requests, or why it is not when
+// the context ends.
+func (c *Client) Await(ctx context.Context) error {
+	poll := time.NewTicker(500 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		err := c.Health(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-poll.C:
+		}
+	}
 }
 
 // Version returns the version of the node's program.

@@ -179,24 +179,11 @@ func (t *bucketDraft) again(ctx context.Context, name string, err error) bool {
 	case penstock.Is(err, penstock.Exists):
 		return true // somebody else was faster
 	case penstock.Is(err, penstock.Unavailable), penstock.Is(err, penstock.Busy):
-		return t.await(ctx)
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return t.place.client.Await(ctx) == nil
 	}
 	return false
-}
-
-func (t *bucketDraft) await(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	poll := time.NewTicker(500 * time.Millisecond)
-	defer poll.Stop()
-	for t.place.client.Health(ctx) != nil {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-poll.C:
-		}
-	}
-	return true
 }
 
 // publish stores the manifest, tells the node, and tidies up.

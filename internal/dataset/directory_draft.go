@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"penstock.dev/penstock/internal/localfile"
 	"penstock.dev/penstock/internal/object"
 )
 
@@ -61,7 +62,7 @@ func (d *directory) lock() (*os.File, error) {
 	if err != nil {
 		return nil, failed(err)
 	}
-	if err := uninterrupted(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
+	if err := localfile.Uninterrupted(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
 		f.Close()
 		if err == unix.EWOULDBLOCK {
 			return nil, object.Errorf(object.Busy, "another dataset create or rm is at work in %s", d.dir)

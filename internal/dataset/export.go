@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"penstock.dev/penstock/internal/localfile"
 	"penstock.dev/penstock/internal/object"
 )
 
@@ -130,7 +131,7 @@ type descriptor int
 func (d descriptor) Write(b []byte) (n int, err error) {
 	for n < len(b) && err == nil {
 		var wrote int
-		err = uninterrupted(func() (err error) { wrote, err = unix.Write(int(d), b[n:]); return err })
+		err = localfile.Uninterrupted(func() (err error) { wrote, err = unix.Write(int(d), b[n:]); return err })
 		n += max(wrote, 0)
 	}
 	return n, err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"penstock.dev/penstock/internal/localfile"
 	"penstock.dev/penstock/internal/manifest"
 	"penstock.dev/penstock/internal/object"
 )
@@ -129,7 +130,7 @@ func (x *indexer) file(ctx context.Context, number uint32) (*taken, error) {
 	}
 	in, err := x.from.stream(ctx, path)
 	if err != nil {
-		x.badSample(x.from.local(path), reason(err))
+		x.badSample(x.from.local(path), localfile.Reason(err))
 		return nil, nil
 	}
 	defer in.Close()
@@ -164,7 +165,7 @@ func (x *indexer) copied(ctx context.Context, t *taken, number int) (*taken, err
 		written, tag, err := x.draft.write(ctx, name, func(out io.Writer) error {
 			in, err := x.from.stream(ctx, t.path)
 			if err != nil {
-				scanned = reason(err)
+				scanned = localfile.Reason(err)
 				return errNone
 			}
 			defer in.Close()
@@ -245,7 +246,7 @@ func (t *teeing) Read(b []byte) (int, error) {
 // result leaves out a shard that cannot be read.
 func (x *indexer) result(t *taken, err error) (*taken, error) {
 	if err != nil {
-		x.badSample(x.from.local(t.path), reason(err))
+		x.badSample(x.from.local(t.path), localfile.Reason(err))
 		return nil, nil
 	}
 	return t, nil

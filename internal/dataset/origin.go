@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"penstock.dev/penstock/internal/localfile"
 )
 
 // Origin is where the samples of a new version come from. It has one user.
@@ -78,7 +80,7 @@ func readFile(root int, path string, dst []byte, follow bool) error {
 	// number: the kernel gives less than is asked for only there, or nothing.
 	for n := 0; n < len(dst) || len(dst) == 0; {
 		var got int
-		err := uninterrupted(func() (err error) { got, err = unix.Read(fd, dst[n:len(dst)+1]); return err })
+		err := localfile.Uninterrupted(func() (err error) { got, err = unix.Read(fd, dst[n:len(dst)+1]); return err })
 		switch n += max(got, 0); {
 		case err != nil:
 			return err

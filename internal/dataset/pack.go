@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 
+	"penstock.dev/penstock/internal/localfile"
 	"penstock.dev/penstock/internal/manifest"
 	"penstock.dev/penstock/internal/shard"
 )
@@ -312,7 +313,7 @@ func (p *packer) copy(ctx context.Context, m *member) (content []byte, crc uint3
 		case err == io.EOF:
 			return nil, crc, nil
 		case err != nil:
-			return nil, 0, reason(err)
+			return nil, 0, localfile.Reason(err)
 		}
 	}
 	return nil, 0, context.Cause(ctx)

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"penstock.dev/penstock/internal/localfile"
 	"penstock.dev/penstock/internal/object"
 )
 
@@ -139,7 +139,7 @@ func (t *tree) list(ctx context.Context, r *run) ([]*folder, error) {
 func (t *tree) folder(ctx context.Context, r *run, path string) (f *folder, below []string, err error) {
 	dir, err := t.openDir(path)
 	if err != nil {
-		return nil, nil, reason(err)
+		return nil, nil, localfile.Reason(err)
 	}
 	defer dir.Close()
 	f = &folder{path: path}
@@ -156,7 +156,7 @@ func (t *tree) folder(ctx context.Context, r *run, path string) (f *folder, belo
 			case kind.IsRegular(), kind == fs.ModeSymlink && t.follow:
 				f.add(name)
 			default:
-				r.skip(t.local(path+name), notContent(kind))
+				r.skip(t.local(path+name), localfile.NotContent(kind))
 			}
 		}
 		switch {
@@ -170,7 +170,7 @@ func (t *tree) folder(ctx context.Context, r *run, path string) (f *folder, belo
 			t.room(f)
 			return f, below, nil
 		case err != nil:
-			return nil, nil, reason(err)
+			return nil, nil, localfile.Reason(err)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (t *tree) look(r *run, l look) {
 	for i := l.from; i < l.to; i++ {
 		path := l.in.path + l.in.name(i)
 		var st unix.Stat_t
-		err := uninterrupted(func() error { return unix.Fstatat(int(t.root.Fd()), path, &st, flags) })
+		err := localfile.Uninterrupted(func() error { return unix.Fstatat(int(t.root.Fd()), path, &st, flags) })
 		switch {
 		case err != nil:
 			l.in.sizes[i] = unusable
@@ -233,36 +233,10 @@ func (t *tree) look(r *run, l look) {
 	r.listed.Add(int64(l.to - l.from))
 }
 
-// notContent says why a thing in a directory is not taken.
-func notContent(kind fs.FileMode) error {
-	what := "it is not a plain file"
-	if kind.Type() == fs.ModeSymlink {
-		what = "it is a symbolic link"
-	}
-	return object.Errorf(object.Invalid, "%s", what)
-}
-
 func openAt(dir int, path string, flags int) (fd int, err error) {
-	err = uninterrupted(func() error {
+	err = localfile.Uninterrupted(func() error {
 		fd, err = unix.Openat(dir, path, flags|unix.O_CLOEXEC, 0o666)
 		return err
 	})
 	return fd, err
-}
-
-// uninterrupted makes a system call again when a signal broke it off.
-func uninterrupted(call func() error) error {
-	for {
-		if err := call(); err != syscall.EINTR {
-			return err
-		}
-	}
-}
-
-// reason takes the path out of an error: it stands before it already.
-func reason(err error) error {
-	if path, ok := err.(*fs.PathError); ok {
-		return path.Err
-	}
-	return err
 }

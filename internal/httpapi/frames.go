@@ -70,10 +70,11 @@ func (f *frames) add(item *object.Item, err error) error {
 		return f.end()
 	case err != nil:
 		err = f.x.api.itemError(f.x, err)
+		f.sizes = append(f.sizes, 0)
 	default:
 		f.note(item.Bytes)
+		f.sizes = append(f.sizes, int64(len(item.Bytes)))
 	}
-	f.sizes = append(f.sizes, int64(len(item.Bytes)))
 	f.status = append(f.status, wire.Status{Err: err, CRC32: item.CRC32})
 	switch {
 	case f.left == 0:

@@ -92,6 +92,7 @@ func (w *window) readAlone(it *wanted) error {
 	}
 	_, length := r.Bounds()
 	if blob, ok := r.(*blobReader); ok && length > largeItem {
+		it.bytes = nil
 		it.large, err = checkLarge(blob, it.ref)
 		return err
 	}

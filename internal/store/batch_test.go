@@ -35,6 +35,7 @@ func batchOf(t *testing.T, s *store.Store, refs []object.Ref) []taken {
 func takeAll(t *testing.T, items iter.Seq2[object.Item, error], refs []object.Ref) []taken {
 	t.Helper()
 	var all []taken
+	var held [][]byte // bytes of items that must still be there
 	for item, err := range items {
 		x := taken{ref: item.Ref, data: bytes.Clone(item.Bytes), err: err}
 		switch {
@@ -44,10 +45,19 @@ func takeAll(t *testing.T, items iter.Seq2[object.Item, error], refs []object.Re
 		case crc32.ChecksumIEEE(item.Bytes) != item.CRC32:
 			t.Errorf("%v: checksum", item.Ref)
 		}
+		held = append(held, item.Bytes)
 		if i := len(all); i >= len(refs) || refs[i] != item.Ref {
 			t.Fatalf("item %d is %v", i, item.Ref)
 		}
 		all = append(all, x)
+		if item.Last {
+			for i, b := range held {
+				if x := &all[len(all)-len(held)+i]; len(b) > 0 && !bytes.Equal(b, x.data) {
+					t.Errorf("%v: its memory was used again too early", x.ref)
+				}
+			}
+			held = held[:0]
+		}
 	}
 	if len(all) != len(refs) {
 		t.Fatalf("%d items for %d references", len(all), len(refs))

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"penstock.dev/penstock"
+	"penstock.dev/penstock/internal/localfile"
 	"penstock.dev/penstock/internal/object"
 )
 
@@ -128,7 +129,7 @@ func (g *getter) fetch(ctx context.Context, w *fileWriter, infos []penstock.Info
 		there, err := g.there(ctx, w, info)
 		switch {
 		case err != nil:
-			g.fail(ctx, info.Name.String(), reason(err))
+			g.fail(ctx, info.Name.String(), localfile.Reason(err))
 		case there:
 			g.same(info.Size)
 		default:
@@ -137,7 +138,7 @@ func (g *getter) fetch(ctx context.Context, w *fileWriter, infos []penstock.Info
 	}
 	if len(missing) == 1 && missing[0].Size > smallFile {
 		if err := g.try(ctx, func() error { return g.one(ctx, w, missing[0]) }); err != nil {
-			g.fail(ctx, missing[0].Name.String(), reason(err))
+			g.fail(ctx, missing[0].Name.String(), localfile.Reason(err))
 		}
 		return
 	}
@@ -209,7 +210,7 @@ func (g *getter) many(ctx context.Context, w *fileWriter, infos []penstock.Info)
 			itemErr = w.write(item.Bytes, info.Modified)
 		}
 		if itemErr != nil {
-			g.fail(ctx, info.Name.String(), reason(itemErr))
+			g.fail(ctx, info.Name.String(), localfile.Reason(itemErr))
 			continue
 		}
 		g.done(int64(len(item.Bytes)))

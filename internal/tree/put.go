@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"penstock.dev/penstock"
+	"penstock.dev/penstock/internal/localfile"
 	"penstock.dev/penstock/internal/object"
 )
 
@@ -172,7 +173,7 @@ func (p *putter) file(ctx context.Context, in *folder, name string, b *batch) *b
 		return b
 	case !mode(&st).IsRegular():
 		unix.Close(fd)
-		p.skip(p.files.local(path), notContent(mode(&st)))
+		p.skip(p.files.local(path), localfile.NotContent(mode(&st)))
 		return b
 	case st.Size > smallFile:
 		l := largeFile{file: os.NewFile(uintptr(fd), p.files.local(path)), key: key, size: st.Size}
@@ -214,11 +215,11 @@ func (p *putter) open(in *folder, name string) (fd int, st unix.Stat_t, err erro
 	if p.opts.Follow {
 		flags &^= unix.O_NOFOLLOW
 	}
-	err = uninterrupted(func() error { fd, err = unix.Openat(in.fd, name, flags, 0); return err })
+	err = localfile.Uninterrupted(func() error { fd, err = unix.Openat(in.fd, name, flags, 0); return err })
 	if err != nil {
 		return -1, st, err
 	}
-	if err := uninterrupted(func() error { return unix.Fstat(fd, &st) }); err != nil {
+	if err := localfile.Uninterrupted(func() error { return unix.Fstat(fd, &st) }); err != nil {
 		unix.Close(fd)
 		return -1, st, err
 	}
@@ -233,7 +234,7 @@ var errGrown = errors.New("the file grew while it was read")
 func readAll(fd int, p []byte, size int) (n int, err error) {
 	for n < size || size == 0 {
 		var got int
-		err := uninterrupted(func() (err error) { got, err = unix.Read(fd, p[n:]); return err })
+		err := localfile.Uninterrupted(func() (err error) { got, err = unix.Read(fd, p[n:]); return err })
 		if err != nil {
 			return 0, err
 		}
@@ -335,7 +336,7 @@ func checksum(ctx context.Context, r io.Reader, buffer []byte) (uint32, error) {
 		case err == io.EOF:
 			return sum, nil
 		case err != nil:
-			return 0, reason(err)
+			return 0, localfile.Reason(err)
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
 		}

@@ -162,16 +162,7 @@ func (t *tally) try(ctx context.Context, request func() error) error {
 func (t *tally) await(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, t.opts.Patience)
 	defer cancel()
-	poll := time.NewTicker(500 * time.Millisecond)
-	defer poll.Stop()
-	for t.client.Health(ctx) != nil {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-poll.C:
-		}
-	}
-	return true
+	return t.client.Await(ctx) == nil
 }
 
 // orElse returns n, or what stands for zero.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"penstock.dev/penstock"
+	"penstock.dev/penstock/internal/localfile"
 	"penstock.dev/penstock/internal/object"
 )
 
@@ -64,7 +65,7 @@ func (t *target) lock(dir string) error {
 	if err != nil {
 		return err
 	}
-	err = uninterrupted(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
+	err = localfile.Uninterrupted(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
 	if err != nil {
 		f.Close()
 		if err == unix.EWOULDBLOCK {
@@ -154,7 +155,7 @@ func (w *fileWriter) enter(file string) error {
 		}
 	}
 	if err != nil {
-		return object.Errorf(object.Invalid, "its directory: %w", reason(err))
+		return object.Errorf(object.Invalid, "its directory: %w", localfile.Reason(err))
 	}
 	w.dir, w.dirFD, w.path = opened, int(opened.Fd()), dir
 	return nil
@@ -163,7 +164,7 @@ func (w *fileWriter) enter(file string) error {
 // checksum reads the current file, which is there.
 func (w *fileWriter) checksum(ctx context.Context) (uint32, error) {
 	var fd int
-	err := uninterrupted(func() (err error) {
+	err := localfile.Uninterrupted(func() (err error) {
 		fd, err = unix.Openat(w.dirFD, w.base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -186,7 +187,7 @@ func (w *fileWriter) write(data []byte, modified time.Time) error {
 	}
 	for len(data) > 0 && err == nil {
 		var n int
-		err = uninterrupted(func() (err error) { n, err = unix.Write(fd, data); return err })
+		err = localfile.Uninterrupted(func() (err error) { n, err = unix.Write(fd, data); return err })
 		data = data[max(n, 0):]
 	}
 	if closing := unix.Close(fd); err == nil {
@@ -213,7 +214,7 @@ func (w *fileWriter) stream(r penstock.Reader, t *tally) error {
 // create makes a temporary file.
 func (w *fileWriter) create() (name string, fd int, err error) {
 	name = strconv.FormatUint(w.target.next.Add(1), 10) + part
-	err = uninterrupted(func() (err error) {
+	err = localfile.Uninterrupted(func() (err error) {
 		fd, err = unix.Openat(int(w.target.growing.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o666)
 		return err
 	})

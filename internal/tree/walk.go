@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"penstock.dev/penstock/internal/localfile"
 	"penstock.dev/penstock/internal/object"
 )
 
@@ -75,7 +75,7 @@ func (w *walker) walk(ctx context.Context) error {
 		below = below[:len(below)-1]
 		dir, err := os.OpenFile(w.local(path), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 		if err != nil {
-			w.fail(w.local(path), reason(err))
+			w.fail(w.local(path), localfile.Reason(err))
 			continue
 		}
 		further, err := w.folder(ctx, dir, path+"/")
@@ -107,7 +107,7 @@ func (w *walker) folder(ctx context.Context, dir *os.File, path string) (below [
 			case kind.IsRegular(), kind == fs.ModeSymlink && w.follow:
 				names = append(names, name)
 			default:
-				w.skip(w.local(path+name), notContent(kind))
+				w.skip(w.local(path+name), localfile.NotContent(kind))
 			}
 			if len(names) == chunkNames || (i == len(entries)-1 && len(names) > 0) {
 				in.users.Add(1)
@@ -123,28 +123,10 @@ func (w *walker) folder(ctx context.Context, dir *os.File, path string) (below [
 		case err == io.EOF:
 			return below, nil
 		case err != nil:
-			w.fail(w.local(path), reason(err))
+			w.fail(w.local(path), localfile.Reason(err))
 			return below, nil
 		}
 	}
-}
-
-// notContent says why a thing in a directory is not stored.
-func notContent(kind fs.FileMode) error {
-	what := "it is not a plain file"
-	switch kind.Type() {
-	case fs.ModeSymlink:
-		what = "it is a symbolic link"
-	case fs.ModeSocket:
-		what = "it is a socket"
-	case fs.ModeNamedPipe:
-		what = "it is a named pipe"
-	case fs.ModeDir:
-		what = "it is a link to a directory"
-	case fs.ModeDevice, fs.ModeDevice | fs.ModeCharDevice:
-		what = "it is a device"
-	}
-	return object.Errorf(object.Invalid, "%s", what)
 }
 
 // mode returns the kind of file that the kernel says it is.
@@ -170,23 +152,6 @@ func stat(fd int, name string, follow bool) (st unix.Stat_t, err error) {
 	if follow {
 		flags = 0
 	}
-	err = uninterrupted(func() error { return unix.Fstatat(fd, name, &st, flags) })
+	err = localfile.Uninterrupted(func() error { return unix.Fstatat(fd, name, &st, flags) })
 	return st, err
-}
-
-// uninterrupted makes a system call again when a signal broke it off.
-func uninterrupted(call func() error) error {
-	for {
-		if err := call(); err != syscall.EINTR {
-			return err
-		}
-	}
-}
-
-// reason takes the path out of an error: it stands before it already.
-func reason(err error) error {
-	if path, ok := err.(*fs.PathError); ok {
-		return path.Err
-	}
-	return err
 }

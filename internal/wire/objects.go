@@ -19,15 +19,20 @@ const (
 // AppendObjectsHead appends what stands before the first object.
 func AppendObjectsHead(b []byte) []byte { return append(b, objectsMagic...) }
 
-// AppendObject appends one object with its checksum. What ObjectsReader would
+// AppendObject appends one object with its checksum: the one it must have, if it is
+// Checked, so that whoever stores it refuses other bytes. What ObjectsReader would
 // refuse is Invalid, and b comes back as it was.
 func AppendObject(b []byte, u *object.Upload) ([]byte, error) {
 	if err := checkObject(u.Key, u.ContentType); err != nil {
 		return b, err
 	}
+	crc := u.CRC32
+	if !u.Checked {
+		crc = crc32.ChecksumIEEE(u.Bytes)
+	}
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(u.Key)))
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(u.ContentType)))
-	b = binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(u.Bytes))
+	b = binary.LittleEndian.AppendUint32(b, crc)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(u.Bytes)))
 	b = append(b, u.Key...)
 	b = append(b, u.ContentType...)
