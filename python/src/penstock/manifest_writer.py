@@ -16,14 +16,48 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.errors import Exists, Invalid
+from penstock.manifest_format import (
+    ALIGN,
+    BLOCK,
+    BUCKETS,
+    BY_KEY,
+    CLASS_ENDS,
+    FIXED,
+    FORMAT,
+    GAPS,
+    IN_BLOCKS,
+    IN_BYTES,
+    KEYS,
+    KEY_ENDS,
+    MAGIC,
+    MAX_HEAD,
+    NAMES,
+    NAME_ENDS,
+    NONE,
+    NUMBERS,
+    OFFSETS,
+    PRESENT,
+    PRINTS,
+    SHARD_FORMS,
+    SHARD_OF,
+    SHARD_SIZES,
+    SIZES,
+    SUMS,
+    TAGS,
+    TAG_ENDS,
+    TAR,
+    TEXTS,
+    TYPES,
+    VALUES,
+    aligned,
+    buckets,
+    hash_key,
+)
 
 __all__ = ["ColumnWriter", "ManifestWriter", "PieceAt"]
 
-_BLOCK, _ALIGN, _MAX_HEAD = 1 << 16, 64, (1 << 16) - 64
-_NONE = 0xFFFFFFFF
-_TYPES = {"int": 1, "float": 2, "text": 3, "class": 4}
 _MAX_TEXT, _MAX_CLASS, _MAX_CLASSES = 65535, 255, 1 << 20
-_FIXED = struct.Struct("<8s6I5Q2I32s32s")
+_NUMBERS_OF_TYPES = {name: number for number, name in TYPES.items()}
 
 
 class PieceAt(NamedTuple):
@@ -115,12 +149,12 @@ class ColumnWriter:
         if self.type == "class":
             values = array("I" if len(self.classes) > 1 << 16 else "H", self.values)
             names = [label.encode() for label in self.classes]
-            out[6, item], out[7, item] = b"".join(names), _ends(names).tobytes()
+            out[TEXTS, item], out[CLASS_ENDS, item] = b"".join(names), _ends(names).tobytes()
         elif self.type == "text":
-            out[6, item] = bytes(self.texts)
-        out[5, item] = values.tobytes()
+            out[TEXTS, item] = bytes(self.texts)
+        out[VALUES, item] = values.tobytes()
         if self.missing:
-            out[8, item] = bytes(self.bits)
+            out[PRESENT, item] = bytes(self.bits)
         return out
 
 
@@ -158,15 +192,15 @@ class ManifestWriter:
         for field in pieces:
             if field not in self.fields:
                 n = len(self.keys)
-                self.fields[field] = array("I", [_NONE]) * n, array("I", [0]) * n, array("q", [-1]) * n
+                self.fields[field] = array("I", [NONE]) * n, array("I", [0]) * n, array("q", [-1]) * n
         self.keys.append(key)
         for field, (sizes, sums, offsets) in self.fields.items():
             piece = pieces.get(field)
-            sizes.append(_NONE if piece is None else piece.size)
+            sizes.append(NONE if piece is None else piece.size)
             sums.append(0 if piece is None else piece.crc32)
             offsets.append(-1 if piece is None else piece.offset)
             self.total += 0 if piece is None else piece.size
-        self.shard_of.append(next(iter(pieces.values())).shard if pieces else _NONE)
+        self.shard_of.append(next(iter(pieces.values())).shard if pieces else NONE)
         for name, column in self.columns.items():
             while column.count < len(self.keys) - 1:  # it is new
                 column.add(None)
@@ -184,16 +218,16 @@ class ManifestWriter:
             described += bytes([0, len(field)]) + field.encode()
         for name in columns:
             column = self.columns[name]
-            kind = _TYPES[column.type]
+            kind = _NUMBERS_OF_TYPES[column.type]
             described += struct.pack("<BBIB", kind, column.missing > 0, len(column.classes), len(name)) + name.encode()
         tail = struct.pack("<I", len(self.shards)) + forms + bytes([len(self.name)]) + self.name.encode()
         return self._assemble(described, tail, sections, created)
 
     def _logical(self, fields: list[str], columns: list[str]) -> dict[tuple[int, int], bytes]:
-        out = {(1, 0): _ends(self.keys).tobytes(), (2, 0): b"".join(self.keys)}
+        out = {(KEY_ENDS, 0): _ends(self.keys).tobytes(), (KEYS, 0): b"".join(self.keys)}
         for f, field in enumerate(fields):
             sizes, sums, _ = self.fields[field]
-            out[3, f], out[4, f] = sizes.tobytes(), sums.tobytes()
+            out[SIZES, f], out[SUMS, f] = sizes.tobytes(), sums.tobytes()
         for c, name in enumerate(columns):
             out.update(self.columns[name].sections(c))
         return out
@@ -204,8 +238,8 @@ class ManifestWriter:
         for a, b in zip(ranked, ranked[1:]):
             if keys[a] == keys[b]:
                 raise Exists(f"two samples have the key {keys[a].decode()!r}")
-        count = n // 16 + 1
-        hashes = [zlib.crc32(key) * 0x9E3779B1 & 0xFFFFFFFF for key in keys]
+        count = buckets(n)
+        hashes = [hash_key(key) for key in keys]
         in_bucket = sorted(range(n), key=lambda i: hashes[i] * count >> 32)  # stable, so numbers rise within one
         starts = array("I", bytes(4 * (count + 1)))
         for hashed in hashes:
@@ -213,10 +247,10 @@ class ManifestWriter:
         for b in range(count):
             starts[b + 1] += starts[b]
         return {
-            (16, 0): array("I", ranked).tobytes(),
-            (17, 0): starts.tobytes(),
-            (18, 0): array("H", (hashes[i] & 0xFFFF for i in in_bucket)).tobytes(),
-            (19, 0): array("I", in_bucket).tobytes(),
+            (BY_KEY, 0): array("I", ranked).tobytes(),
+            (BUCKETS, 0): starts.tobytes(),
+            (PRINTS, 0): array("H", (hashes[i] & 0xFFFF for i in in_bucket)).tobytes(),
+            (NUMBERS, 0): array("I", in_bucket).tobytes(),
         }
 
     def _locations(self, fields: list[str], sections: dict[tuple[int, int], bytes]) -> bytes:
@@ -225,46 +259,42 @@ class ManifestWriter:
         all_offsets = [self.fields[field][2] for field in fields]
         if fields:
             base = array("q", (next((o for o in row if o >= 0), 0) for row in zip(*all_offsets)))
-            sections[32, 0], sections[33, 0] = self.shard_of.tobytes(), base.tobytes()
+            sections[SHARD_OF, 0], sections[OFFSETS, 0] = self.shard_of.tobytes(), base.tobytes()
             for f, offsets in enumerate(all_offsets[1:], 1):
                 gaps = [0 if o < 0 else o - b for o, b in zip(offsets, base)]
                 far = any(not -(1 << 31) <= gap < 1 << 31 for gap in gaps)
-                forms[f] = 2 if far else 1  # members of a tar begin at blocks of 512
-                sections[34, f] = array("i", (gap >> 9 for gap in gaps) if far else gaps).tobytes()
+                forms[f] = IN_BLOCKS if far else IN_BYTES  # members of a tar begin at blocks of 512
+                sections[GAPS, f] = array("i", (gap >> 9 for gap in gaps) if far else gaps).tobytes()
         names, tags = [name.encode() for name, _, _ in self.shards], [tag.encode() for _, _, tag in self.shards]
-        sections[36, 0] = array("Q", (size for _, size, _ in self.shards)).tobytes()
-        sections[37, 0] = bytes([1]) * len(self.shards)
-        sections[38, 0], sections[39, 0] = _ends(names).tobytes(), b"".join(names)
-        sections[40, 0], sections[41, 0] = _ends(tags).tobytes(), b"".join(tags)
+        sections[SHARD_SIZES, 0] = array("Q", (size for _, size, _ in self.shards)).tobytes()
+        sections[SHARD_FORMS, 0] = bytes([TAR]) * len(self.shards)
+        sections[NAME_ENDS, 0], sections[NAMES, 0] = _ends(names).tobytes(), b"".join(names)
+        sections[TAG_ENDS, 0], sections[TAGS, 0] = _ends(tags).tobytes(), b"".join(tags)
         return bytes(forms)
 
     def _assemble(
         self, described: bytes, tail: bytes, sections: dict[tuple[int, int], bytes], created: int
     ) -> tuple[bytes, str]:
-        tail += bytes(-(_FIXED.size + len(described) + len(tail)) % 8)
-        length = _aligned(_FIXED.size + len(described) + len(tail) + 24 * len(sections))
-        if length > _MAX_HEAD:
-            raise Invalid(f"the manifest's head would have {length} bytes, more than {_MAX_HEAD}")
+        tail += bytes(-(FIXED.size + len(described) + len(tail)) % 8)
+        length = aligned(FIXED.size + len(described) + len(tail) + 24 * len(sections))
+        if length > MAX_HEAD:
+            raise Invalid(f"the manifest's head would have {length} bytes, more than {MAX_HEAD}")
         logical, body, table = hashlib.sha256(described), bytearray(), b""
         for (kind, item), data in sorted(sections.items()):
-            body += bytes(-len(body) % _ALIGN)
+            body += bytes(-len(body) % ALIGN)
             table += struct.pack("<HHIQQ", kind, item, 0, length + len(body), len(data))
             body += data
-            if kind < 16:
+            if kind < BY_KEY:
                 logical.update(struct.pack("<HHQ", kind, item, len(data)))
                 logical.update(data)
-        body += bytes(-len(body) % _ALIGN)
+        body += bytes(-len(body) % ALIGN)
         end = length + len(body)
         with memoryview(body) as view:
-            starts = [max(at - length, 0) for at in range(0, end, _BLOCK)]
+            starts = [max(at - length, 0) for at in range(0, end, BLOCK)]
             sums = array("I", (zlib.crc32(view[a:b]) for a, b in zip(starts, [*starts[1:], len(body)]))).tobytes()
-        fixed = [b"PenstMan", 1, 0, length, 0, 0, len(sections), end + len(sums), end, self.version, created, 0,
+        fixed = [MAGIC, FORMAT, 0, length, 0, 0, len(sections), end + len(sums), end, self.version, created, 0,
                  len(described), 0, logical.digest(), hashlib.sha256(sums).digest()]  # fmt: skip
         rest = described + tail + table
-        rest += bytes(length - _FIXED.size - len(rest))
-        fixed[4] = zlib.crc32(_FIXED.pack(*fixed) + rest)
-        return b"".join((_FIXED.pack(*fixed), rest, body, sums)), logical.hexdigest()
-
-
-def _aligned(n: int) -> int:
-    return -(-n // _ALIGN) * _ALIGN
+        rest += bytes(length - FIXED.size - len(rest))
+        fixed[4] = zlib.crc32(FIXED.pack(*fixed) + rest)
+        return b"".join((FIXED.pack(*fixed), rest, body, sums)), logical.hexdigest()
