@@ -92,3 +92,18 @@ func Is(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
 // ErrIncomplete is what a listing yields before its entries when a disk or node
 // that may hold some of them cannot be asked. A caller may note it and go on.
 var ErrIncomplete = &Error{Kind: Unavailable, Err: errors.New("the listing is incomplete: a disk cannot be read")}
+
+// MarkerError says that what was asked for is the mark of a deletion. As the newest
+// version it is NotFound; asked for by its ID it is Invalid.
+type MarkerError struct {
+	Name Name // with its ID
+	Info Info
+}
+
+// IsMarker reports whether an error is a MarkerError.
+func IsMarker(err error) bool {
+	var marker *MarkerError
+	return errors.As(err, &marker)
+}
+
+func (e *MarkerError) Error() string { return e.Name.String() + " is deleted" }

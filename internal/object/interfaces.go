@@ -94,7 +94,22 @@ type Lister interface {
 type PutOptions struct {
 	Condition
 	ContentType string
-	Metadata    map[string]string // lower-case keys
+
+	// Metadata is kept with the object. Lower-case keys are the user's own; what
+	// begins with a capital belongs to a door, such as a header to be given back.
+	Metadata map[string]string
+
+	// Keep gives what is stored an ID of its own, so that it replaces nothing: other
+	// versions of the object stay.
+	Keep bool
+
+	// Finish, if not nil, is called when the content was read to its end and before it
+	// is stored, and may still refuse it.
+	Finish func() (Finish, error)
+
+	// Near, if not zero, has a large object put on the disk where one of that name
+	// would be, so that it can become a part of that.
+	Near Name
 
 	// SizeHint is the number of bytes to expect, zero if unknown. It only helps
 	// to choose a place; the reader's end decides.
@@ -103,6 +118,12 @@ type PutOptions struct {
 	// CRC32, if not nil, is what the content must have; otherwise Put fails with
 	// Invalid and stores nothing.
 	CRC32 *uint32
+}
+
+// Finish is what is known of an object only when all of it was read.
+type Finish struct {
+	ETag     string            // empty: a native one
+	Metadata map[string]string // added to what was given
 }
 
 // Condition makes a write depend on what is there, atomically.
@@ -148,6 +169,15 @@ type ListOptions struct {
 
 	// Limit ends the listing after so many entries; zero means no limit.
 	Limit int
+}
+
+// Versioner lists all versions of objects, and not only the newest. It is a power of
+// its own, found by assertion.
+type Versioner interface {
+	// Versions is List with every version of a key, the newest first, and the marks
+	// of deletions. With an After, only versions of that key that are older than
+	// afterID are listed, none if that is zero, and then what comes after the key.
+	Versions(ctx context.Context, bucket string, opts ListOptions, afterID Version) iter.Seq2[Entry, error]
 }
 
 // Entry is one line of a listing: an object, or a common prefix of several.

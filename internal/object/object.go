@@ -14,14 +14,39 @@ import (
 	"unicode/utf8"
 )
 
-// MaxKey is the largest length of a key in bytes.
-const MaxKey = 1024
+// MaxKey is the largest length of a key in bytes; what lies beside a bucket may have
+// one as long as MaxStoredKey, to say which key it belongs to, and how.
+const (
+	MaxKey       = 1024
+	MaxStoredKey = MaxKey + 64
+)
 
 // Name says which object is meant: a key in a bucket. Keys are flat; a slash in
 // one means nothing to the store. A Name is never used as a path on a disk.
 type Name struct {
 	Bucket string
 	Key    string
+
+	// ID says which version of the object is meant, where several are kept: the
+	// Version it was written under. Zero means the newest, NullID the one that was
+	// written without an ID.
+	ID Version
+}
+
+// NullID is the ID of what was written while no versions were kept. No write has
+// this Version.
+var NullID = Version{Counter: 1}
+
+// Beside names the bucket that holds what belongs to a bucket and is none of its
+// objects, such as unfinished uploads. No user can name it.
+func Beside(bucket, what string) string { return bucket + besideMark + what }
+
+const besideMark = "~"
+
+// BesideOf returns the bucket that something lies beside, or the bucket itself.
+func BesideOf(bucket string) string {
+	bucket, _, _ = strings.Cut(bucket, besideMark)
+	return bucket
 }
 
 // String returns the name as users write it: bucket/key.
@@ -33,6 +58,22 @@ func (n Name) Validate() error {
 		return err
 	}
 	return ValidateKey(n.Key)
+}
+
+// ValidateStored is Validate for those who store: what lies beside a bucket has a
+// name, too.
+func (n Name) ValidateStored() error {
+	bucket, _, beside := strings.Cut(n.Bucket, besideMark)
+	if !beside {
+		return n.Validate()
+	}
+	if err := ValidateBucket(bucket); err != nil {
+		return err
+	}
+	if len(n.Key) > MaxStoredKey {
+		return Errorf(Invalid, "key of %d bytes is longer than %d", len(n.Key), MaxStoredKey)
+	}
+	return nil
 }
 
 // ValidateKey accepts any UTF-8 of 1 to MaxKey bytes.
@@ -128,13 +169,32 @@ type Info struct {
 	Modified    time.Time
 	CRC32       uint32            // IEEE, of the whole content
 	ContentType string            // empty: none was given
-	Metadata    map[string]string // the user's own; lower-case keys; not to be changed
+	Metadata    map[string]string // see PutOptions; not to be changed
+
+	// Marker says that this is no object, but the mark of its deletion in a bucket
+	// that keeps versions. Only a listing of versions shows it.
+	Marker bool
+	// Newest says, in a listing of versions, that this is what the key alone means.
+	Newest bool
+	// Parts are the sizes of the parts the object was put together from, if it was.
+	Parts []int64
 }
 
 // NativeETag is the ETag of an object that was not written through S3. It holds
 // a dash, so that no client takes it for an MD5.
 func NativeETag(v Version, crc uint32) string {
-	return fmt.Sprintf("%x%08x-%08x", v.Map, v.Counter, crc)
+	b := strconv.AppendUint(make([]byte, 0, 33), uint64(v.Map), 16)
+	b = appendHex8(b, v.Counter)
+	b = append(b, '-')
+	return string(appendHex8(b, uint64(crc)))
+}
+
+// appendHex8 writes at least eight hexadecimal digits.
+func appendHex8(b []byte, n uint64) []byte {
+	for digits := uint64(1) << 28; n < digits && digits > 1; digits >>= 4 {
+		b = append(b, '0')
+	}
+	return strconv.AppendUint(b, n, 16)
 }
 
 // Range is a piece of an object. The zero Range is the whole of it. A Length of

@@ -136,4 +136,11 @@ func TestNativeETagHasADash(t *testing.T) {
 	if tag := object.NativeETag(object.Version{Map: 1, Counter: 2}, 3); !strings.Contains(tag, "-") {
 		t.Error(tag)
 	}
+	for _, v := range []object.Version{{Map: 1}, {Map: 1, Counter: 0xfff}, {Map: 0x12345678, Counter: 1 << 28}, {Map: 1, Counter: 1<<64 - 1}} {
+		for _, crc := range []uint32{0, 1, 0xfffffff, 0xffffffff} {
+			if got, want := object.NativeETag(v, crc), fmt.Sprintf("%x%08x-%08x", v.Map, v.Counter, crc); got != want {
+				t.Errorf("ETag %s, want %s", got, want)
+			}
+		}
+	}
 }

@@ -97,7 +97,7 @@ func (f *File) Directory(visit func(object.Name, Stub) error) (end int64, err er
 		}
 		entries = rest
 		bucket, key, _ := strings.Cut(name, "/")
-		if err := visit(object.Name{Bucket: bucket, Key: key}, stub); err != nil {
+		if err := visit(object.Name{Bucket: bucket, Key: key, ID: stub.ID}, stub); err != nil {
 			return 0, err
 		}
 	}

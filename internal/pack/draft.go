@@ -2,6 +2,7 @@ package pack
 
 import (
 	"hash/crc32"
+	"strings"
 	"time"
 
 	"penstock.dev/penstock/internal/object"
@@ -20,8 +21,8 @@ type Draft struct {
 }
 
 // HeadLen returns how many bytes a draft of r needs before its payload. It does
-// not depend on the version, size or checksum, which are known later, nor on the
-// ETag as long as that is empty or an MD5.
+// not depend on the version, size or checksum, which are known later, nor on which
+// ID there is, if there is one, nor on the ETag as long as that is empty or an MD5.
 func HeadLen(r *Record) int64 { return headLen(r) }
 
 var zeros [Block]byte
@@ -83,8 +84,11 @@ func (d *Draft) Validate() error {
 	default:
 		return object.Errorf(object.Invalid, "record of unknown kind %d", d.Kind)
 	}
-	if err := d.Name.Validate(); err != nil {
+	if err := d.Name.ValidateStored(); err != nil {
 		return err
+	}
+	if len(d.Name.Bucket) > maxBucket || strings.ContainsAny(d.Name.Bucket, "/\x00") {
+		return object.Errorf(object.Invalid, "%q cannot lie beside a bucket", d.Name.Bucket)
 	}
 	if d.Head > 2*Block+maxPAX || d.Payload > maxOctal || d.Size < 0 {
 		return object.Errorf(object.Invalid, "%s: record is too large: %d bytes of head, %d of payload, %d of content", d.Name, d.Head, d.Payload, d.Size)

@@ -42,6 +42,7 @@ type vectorRecord struct {
 	Key         string            `json:"key"`
 	Map         uint32            `json:"map"`
 	Counter     uint64            `json:"counter"`
+	ID          *vectorID         `json:"id,omitempty"`
 	Modified    int64             `json:"modified_ns"`
 	ETag        string            `json:"etag,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
@@ -58,11 +59,22 @@ type vectorRecord struct {
 	Stub        string            `json:"stub_hex"` // in directory and index
 }
 
+// vectorID is the ID of a name that has one.
+type vectorID struct {
+	Map     uint32 `json:"map"`
+	Counter uint64 `json:"counter"`
+}
+
+func (id *vectorID) String() string { return fmt.Sprint(*id) }
+
 func (v *vectorRecord) record(t *testing.T) pack.Record {
 	r := pack.Record{
 		Kind: v.Kind, Name: object.Name{Bucket: v.Bucket, Key: v.Key}, Version: object.Version{Map: v.Map, Counter: v.Counter},
 		Modified: time.Unix(0, v.Modified).UTC(), ETag: v.ETag, ContentType: v.ContentType,
 		Size: v.Size, CRC32: v.CRC32, Hidden: v.Hidden,
+	}
+	if v.ID != nil {
+		r.Name.ID = object.Version{Map: v.ID.Map, Counter: v.ID.Counter}
 	}
 	for _, e := range v.Extents {
 		r.Extents = append(r.Extents, pack.Extent{Blob: e[0], Offset: int64(e[1]), Length: int64(e[2])})

@@ -26,7 +26,7 @@ const (
 	factModified = 20
 	factSynced   = 28 // blocks
 	factMD5      = 32
-	factSpare    = 48 // zeros
+	factID       = 48 // as the version
 
 	posCheck = posLink + lenLink - checkText // behind the 80 characters of facts
 )
@@ -34,7 +34,8 @@ const (
 const (
 	flagMD5     = 1 << 0 // the ETag is the 16 bytes at factMD5
 	flagExtents = 1 << 1 // the content is in blobs
-	flagsKnown  = flagMD5 | flagExtents
+	flagID      = 1 << 2 // the name has the ID at factID
+	flagsKnown  = flagMD5 | flagExtents | flagID
 )
 
 var encoding = base64.RawURLEncoding
@@ -89,8 +90,11 @@ func encodeHead(dst []byte, facts *[factsLen]byte, r *Record, payload int64, crc
 	facts[factKind] = byte(r.Kind)
 	facts[factType], _ = contentTypeCode(r.ContentType)
 	binary.LittleEndian.PutUint32(facts[factCRC:], crc)
-	binary.LittleEndian.PutUint32(facts[factMap:], r.Version.Map)
-	binary.LittleEndian.PutUint64(facts[factCounter:], r.Version.Counter)
+	putVersion(facts[factMap:], r.Version)
+	if r.Name.ID != (object.Version{}) {
+		facts[factFlags] |= flagID
+		putVersion(facts[factID:], r.Name.ID)
+	}
 	binary.LittleEndian.PutUint64(facts[factModified:], uint64(nanoseconds(r.Modified)))
 	if isMD5(r.ETag) {
 		facts[factFlags] |= flagMD5
@@ -175,7 +179,7 @@ func decodeHead(h []byte, key *Key, offset int64) (*header, error) {
 		synced:   int64(binary.LittleEndian.Uint32(facts[factSynced:])) * Block,
 	}
 	r.Kind = kind
-	r.Version = object.Version{Map: binary.LittleEndian.Uint32(facts[factMap:]), Counter: binary.LittleEndian.Uint64(facts[factCounter:])}
+	r.Version = getVersion(facts[factMap:])
 	r.Modified = time.Unix(0, int64(binary.LittleEndian.Uint64(facts[factModified:]))).UTC()
 	r.ContentType = contentTypes[facts[factType]]
 	r.Size, r.CRC32 = payload, r.crc
@@ -189,7 +193,21 @@ func decodeHead(h []byte, key *Key, offset int64) (*header, error) {
 	}
 	s := string(b)
 	r.ETag = s[n:]
+	if flags&flagID != 0 {
+		if r.Name.ID = getVersion(facts[factID:]); r.Name.ID == (object.Version{}) {
+			return nil, errNoRecord
+		}
+	}
 	return r, r.decodeName(h[:len(h)-Block], s[:n], flags&flagExtents != 0)
+}
+
+func putVersion(b []byte, v object.Version) {
+	binary.LittleEndian.PutUint32(b, v.Map)
+	binary.LittleEndian.PutUint64(b[4:], v.Counter)
+}
+
+func getVersion(b []byte) object.Version {
+	return object.Version{Map: binary.LittleEndian.Uint32(b), Counter: binary.LittleEndian.Uint64(b[4:])}
 }
 
 func (r *header) decodeName(pax []byte, path string, large bool) (err error) {
@@ -213,7 +231,7 @@ func (r *header) decodeName(pax []byte, path string, large bool) (err error) {
 		return nil
 	}
 	var ok bool
-	if r.Name, ok = trueName(r.Kind, large, path); !ok {
+	if r.Name, ok = trueName(r.Kind, large, r.Name.ID, path); !ok {
 		return errNoRecord
 	}
 	return nil

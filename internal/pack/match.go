@@ -30,7 +30,7 @@ func Match(head, content []byte, name object.Name, version object.Version) (crc 
 	if n, err := encoding.Decode(facts[:], head[posLink:posLink+matchFacts/3*4]); err != nil || n != matchFacts {
 		return 0, false
 	}
-	if facts[factFormat] != Format || Kind(facts[factKind]) != Object || facts[factFlags]&^flagMD5 != 0 ||
+	if facts[factFormat] != Format || Kind(facts[factKind]) != Object || facts[factFlags]&^(flagMD5|flagID) != 0 ||
 		binary.LittleEndian.Uint32(facts[factMap:]) != version.Map || binary.LittleEndian.Uint64(facts[factCounter:]) != version.Counter {
 		return 0, false
 	}
@@ -39,6 +39,14 @@ func Match(head, content []byte, name object.Name, version object.Version) (crc 
 	}
 	var text [lenPrefix + 1 + lenName]byte
 	path := appendUstarPath(text[:0], head)
+	if named := facts[factFlags]&flagID != 0; named || name.ID != (object.Version{}) {
+		var buf [len(rootVersion) + idText + 1]byte
+		root := appendTarRoot(buf[:0], Object, false, name.ID)
+		if !named || len(path) < len(root) || string(path[:len(root)]) != string(root) {
+			return 0, false
+		}
+		path = path[len(root):]
+	}
 	n := len(name.Bucket)
 	if len(path) != n+1+len(name.Key) || string(path[:n]) != name.Bucket || path[n] != '/' || string(path[n+1:]) != name.Key {
 		return 0, false

@@ -11,11 +11,18 @@ import (
 // TestMatch flips every bit of a record. It may still match where only what is not
 // looked at was hit; but then its content is the right one.
 func TestMatch(t *testing.T) {
+	t.Run("without an ID", func(t *testing.T) { matches(t, put("dir/key", 7)) })
+	t.Run("with an ID", func(t *testing.T) { matches(t, withID(put("dir/key", 7))) })
+}
+
+func matches(t *testing.T, r pack.Record) {
 	m := newMemory(t, 1)
 	l := newLog(t, m, options(1))
 	content := bytes.Repeat([]byte("content "), 40)
-	l.append(put("dir/key", 7), content)
-	l.append(remove("dir/key", 8), nil)
+	l.append(r, content)
+	stone := r
+	stone.Kind, stone.Version.Counter = pack.Tombstone, 8
+	l.append(stone, nil)
 	l.sync()
 	f, err := pack.Open(m, 1, secret)
 	must(t, err)
@@ -43,7 +50,13 @@ func TestMatch(t *testing.T) {
 		}
 		data[bit/8] ^= 1 << (bit % 8)
 	}
-	for _, other := range []object.Name{{Bucket: "bkt", Key: "dir/kez"}, {Bucket: "bk", Key: "tdir/key"}, {Bucket: "bkt", Key: "dir/key/"}} {
+	id := first.Name.ID
+	others := []object.Name{{Bucket: "bkt", Key: "dir/kez", ID: id}, {Bucket: "bk", Key: "tdir/key", ID: id}, {Bucket: "bkt", Key: "dir/key/", ID: id}}
+	others = append(others, object.Name{Bucket: "bkt", Key: "dir/key", ID: object.Version{Map: 1, Counter: 6}})
+	if id != (object.Version{}) {
+		others = append(others, object.Name{Bucket: "bkt", Key: "dir/key"})
+	}
+	for _, other := range others {
 		if _, _, ok := match(other, first.Version); ok {
 			t.Errorf("it passes for %v", other)
 		}
@@ -51,10 +64,10 @@ func TestMatch(t *testing.T) {
 	if _, _, ok := match(first.Name, object.Version{Map: 1, Counter: 8}); ok {
 		t.Error("it passes for another version")
 	}
-	stone := l.records[1].Draft
-	data = data[:stone.Head+stone.Payload]
-	read(stone.Offset)
-	if _, _, ok := match(stone.Name, stone.Version); ok {
+	gone := l.records[1].Draft
+	data = data[:gone.Head+gone.Payload]
+	read(gone.Offset)
+	if _, _, ok := match(gone.Name, gone.Version); ok {
 		t.Error("a tombstone passes for an object")
 	}
 }

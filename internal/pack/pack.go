@@ -35,7 +35,8 @@ const (
 // Kind says what a record means.
 type Kind uint8
 
-// The kinds of record. Marker is reserved for S3 delete markers.
+// The kinds of record. A Marker says that the object is gone, and is
+// a version of it all the same.
 const (
 	Object    Kind = 1 // the object has this content now
 	Tombstone Kind = 2 // the object is gone
@@ -78,10 +79,15 @@ type Record struct {
 func (r *Record) Info() object.Info {
 	info := object.Info{
 		Name: r.Name, Size: r.Size, Version: r.Version, ETag: r.ETag, Modified: r.Modified,
-		CRC32: r.CRC32, ContentType: r.ContentType, Metadata: r.Metadata,
+		CRC32: r.CRC32, ContentType: r.ContentType, Metadata: r.Metadata, Marker: r.Kind == Marker,
 	}
-	if info.ETag == "" {
+	switch {
+	case info.ETag == "":
 		info.ETag = object.NativeETag(r.Version, r.CRC32)
+	case !isMD5(info.ETag): // of several parts, each of which is an extent
+		for _, e := range r.Extents {
+			info.Parts = append(info.Parts, e.Length)
+		}
 	}
 	return info
 }

@@ -27,6 +27,11 @@ func with(r pack.Record, change func(*pack.Record)) pack.Record {
 	return r
 }
 
+func withID(r pack.Record) pack.Record {
+	r.Name.ID = r.Version
+	return r
+}
+
 // sampleRecords has one record for each thing that can be said of one.
 func sampleRecords() []pack.Record {
 	at := func(t time.Time) func(*pack.Record) { return func(r *pack.Record) { r.Modified = t } }
@@ -36,6 +41,14 @@ func sampleRecords() []pack.Record {
 		remove("plain", 2),
 		remove("../away", 3),
 		with(put("marker", 3), func(r *pack.Record) { r.Kind = pack.Marker }),
+		withID(put("version", 21)),
+		withID(put("../version", 22)),
+		withID(with(put("version", 23), func(r *pack.Record) { r.Kind = pack.Marker })),
+		withID(remove("version", 24)),
+		withID(with(put("version", 25), func(r *pack.Record) { r.Extents, r.Size = extents(2), 1 })),
+		withID(put(strings.Repeat("v", 250)+"/version", 26)),
+		with(put("last-id", 27), func(r *pack.Record) { r.Name.ID = object.Version{Map: math.MaxUint32, Counter: math.MaxUint64} }),
+		with(put("beside", 28), func(r *pack.Record) { r.Name.Bucket = object.Beside(strings.Repeat("b", 63), "uploads") }),
 		with(put("typed", 4), func(r *pack.Record) { r.ContentType = "image/jpeg" }),
 		with(put("typed", 5), func(r *pack.Record) { r.ContentType = "text/x-unheard-of; charset=\"a=b\"\n\x00ü" }),
 		with(put("md5", 6), tag("0123456789abcdef0123456789abcdef")),

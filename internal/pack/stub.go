@@ -21,6 +21,7 @@ type Stub struct {
 	Size     int64
 	CRC32    uint32
 	ETag     string // empty: native
+	ID       object.Version
 }
 
 const (
@@ -28,19 +29,20 @@ const (
 	stubETag    = 1 << 1
 	stubMD5     = 1 << 2 // the ETag is an MD5, in 16 bytes
 	stubHidden  = 1 << 3
-	stubKnown   = stubExtents | stubETag | stubMD5 | stubHidden
+	stubID      = 1 << 4 // the name has an ID
+	stubKnown   = stubExtents | stubETag | stubMD5 | stubHidden | stubID
 )
 
 func stubOf(r *Record, l Location) Stub {
 	return Stub{
 		Location: l, Kind: r.Kind, Extents: len(r.Extents) > 0, Hidden: r.Hidden, Version: r.Version,
-		Modified: nanoseconds(r.Modified), Size: r.Size, CRC32: r.CRC32, ETag: r.ETag,
+		Modified: nanoseconds(r.Modified), Size: r.Size, CRC32: r.CRC32, ETag: r.ETag, ID: r.Name.ID,
 	}
 }
 
 // Info describes the object, without what only the head knows.
 func (s *Stub) Info(name object.Name) object.Info {
-	info := object.Info{Name: name, Size: s.Size, Version: s.Version, ETag: s.ETag, Modified: time.Unix(0, s.Modified).UTC(), CRC32: s.CRC32}
+	info := object.Info{Name: name, Size: s.Size, Version: s.Version, ETag: s.ETag, Modified: time.Unix(0, s.Modified).UTC(), CRC32: s.CRC32, Marker: s.Kind == Marker}
 	if info.ETag == "" {
 		info.ETag = object.NativeETag(s.Version, s.CRC32)
 	}
@@ -55,6 +57,9 @@ func (s *Stub) Append(b []byte) []byte {
 	}
 	if s.Hidden {
 		flags |= stubHidden
+	}
+	if s.ID != (object.Version{}) {
+		flags |= stubID
 	}
 	switch {
 	case isMD5(s.ETag):
@@ -79,6 +84,10 @@ func (s *Stub) Append(b []byte) []byte {
 	case flags&stubETag != 0:
 		b = binary.AppendUvarint(b, uint64(len(s.ETag)))
 		b = append(b, s.ETag...)
+	}
+	if flags&stubID != 0 {
+		b = binary.AppendUvarint(b, uint64(s.ID.Map))
+		b = binary.AppendUvarint(b, s.ID.Counter)
 	}
 	return b
 }
@@ -107,7 +116,12 @@ func ParseStub(b []byte) (s Stub, rest []byte, err error) {
 	case stubETag:
 		s.ETag = string(r.take(r.number(math.MaxInt32)))
 	}
-	if r.bad || s.Head == 0 || flags&^stubKnown != 0 || (flags&(stubETag|stubMD5) != 0) != (s.ETag != "") {
+	if flags&stubID != 0 {
+		s.ID.Map = uint32(r.number(math.MaxUint32))
+		s.ID.Counter = r.number(math.MaxUint64)
+	}
+	if r.bad || s.Head == 0 || flags&^stubKnown != 0 || (flags&(stubETag|stubMD5) != 0) != (s.ETag != "") ||
+		(flags&stubID != 0) != (s.ID != object.Version{}) {
 		return Stub{}, nil, object.Errorf(object.Corrupt, "malformed index entry")
 	}
 	return s, r.b, nil

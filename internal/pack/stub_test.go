@@ -18,7 +18,10 @@ func TestStub(t *testing.T) {
 	small := pack.Stub{Location: pack.Location{Head: pack.Block}, Kind: pack.Tombstone}
 	md5 := small
 	md5.ETag = "0123456789abcdef0123456789abcdef"
-	for _, s := range []pack.Stub{full, small, md5} {
+	named := full
+	named.ID = object.Version{Map: math.MaxUint32, Counter: math.MaxUint64}
+	marker := pack.Stub{Location: pack.Location{Head: pack.Block}, Kind: pack.Marker, ID: object.Version{Counter: 1}}
+	for _, s := range []pack.Stub{full, small, md5, named, marker} {
 		b := s.Append([]byte("before"))[len("before"):]
 		got, rest, err := pack.ParseStub(append(b, "behind"...))
 		if err != nil || got != s || string(rest) != "behind" {
@@ -61,10 +64,10 @@ func TestStubOutOfRange(t *testing.T) {
 			}
 		}
 	}
-	for _, flags := range []byte{1 << 4, 1<<1 | 1<<2, 1 << 1, 1 << 2} {
+	for _, flags := range []byte{1 << 5, 1 << 4, 1<<1 | 1<<2, 1 << 1, 1 << 2} {
 		b := encode(good)
 		b[1] = flags
-		if s, _, err := pack.ParseStub(append(b, 0)); err == nil {
+		if s, _, err := pack.ParseStub(append(b, 0, 0)); err == nil {
 			t.Errorf("flags %b: %+v", flags, s)
 		}
 	}

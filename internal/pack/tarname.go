@@ -15,6 +15,7 @@ const (
 	rootDeleted = ".penstock/deleted/" // tombstones and markers
 	rootLarge   = ".penstock/large/"   // content in blobs; the payload is checksums
 	rootEscaped = ".penstock/escaped/" // names that tar would refuse or mix up
+	rootVersion = ".penstock/version/" // names with an ID, which comes next
 
 	nameHead     = ".penstock/pack"
 	nameDir      = ".penstock/directory"
@@ -23,7 +24,12 @@ const (
 )
 
 // maxPath has room for the longest path of a record with a valid name.
-const maxPath = len(rootDeleted) + 63 + 1 + object.MaxKey
+const maxPath = len(rootVersion) + idText + 1 + maxBucket + 1 + object.MaxStoredKey
+
+const (
+	idText    = 24      // hexadecimal digits of an ID
+	maxBucket = 63 + 17 // with what names something beside a bucket
+)
 
 // appendTarName appends the path tar shows for a record, and tells whether the
 // true name follows from it.
@@ -37,10 +43,17 @@ func appendTarName(dst []byte, r *Record) (path []byte, exact bool) {
 	if r.Hidden || !ordinary(r.Name.Key) {
 		return appendEscaped(dst, r), false
 	}
-	dst = append(dst, tarRoot(r.Kind, len(r.Extents) > 0)...)
+	dst = appendTarRoot(dst, r.Kind, len(r.Extents) > 0, r.Name.ID)
 	dst = append(dst, r.Name.Bucket...)
 	dst = append(dst, '/')
 	return append(dst, r.Name.Key...), true
+}
+
+func appendTarRoot(dst []byte, kind Kind, large bool, id object.Version) []byte {
+	if id == (object.Version{}) {
+		return append(dst, tarRoot(kind, large)...)
+	}
+	return append(appendVersion(append(dst, rootVersion...), id), '/')
 }
 
 func tarRoot(kind Kind, large bool) string {
@@ -54,13 +67,14 @@ func tarRoot(kind Kind, large bool) string {
 }
 
 // trueName is the inverse of appendTarName for exact paths.
-func trueName(kind Kind, large bool, path string) (object.Name, bool) {
-	rest, ok := strings.CutPrefix(path, tarRoot(kind, large))
-	if !ok {
+func trueName(kind Kind, large bool, id object.Version, path string) (object.Name, bool) {
+	var buf [len(rootVersion) + idText + 1]byte
+	root := appendTarRoot(buf[:0], kind, large, id)
+	if len(path) < len(root) || path[:len(root)] != string(root) {
 		return object.Name{}, false
 	}
-	bucket, key, ok := strings.Cut(rest, "/")
-	return object.Name{Bucket: bucket, Key: key}, ok
+	bucket, key, ok := strings.Cut(path[len(root):], "/")
+	return object.Name{Bucket: bucket, Key: key, ID: id}, ok
 }
 
 // ordinary reports whether plain tar restores the key under its own name: a
@@ -101,9 +115,14 @@ func appendEscaped(dst []byte, r *Record) []byte {
 			dst = append(dst, '%', digits[c>>4], digits[c&15])
 		}
 	}
-	// Of fixed width: the version is given when the head's length is settled.
-	var version [12]byte
-	binary.BigEndian.PutUint32(version[:], r.Version.Map)
-	binary.BigEndian.PutUint64(version[4:], r.Version.Counter)
-	return hex.AppendEncode(append(dst, '~'), version[:])
+	return appendVersion(append(dst, '~'), r.Version)
+}
+
+// appendVersion writes a version in a fixed width: it is given when the length of the
+// record's head is settled.
+func appendVersion(dst []byte, v object.Version) []byte {
+	var b [12]byte
+	binary.BigEndian.PutUint32(b[:], v.Map)
+	binary.BigEndian.PutUint64(b[4:], v.Counter)
+	return hex.AppendEncode(dst, b[:])
 }

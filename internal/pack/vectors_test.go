@@ -79,5 +79,36 @@ func goldenVectors() map[string]*vector {
 	unsealed.Records = []vectorRecord{object("a", "synced"), object("b", "synced"), object("c", "not synced"), object("d", "not synced")}
 	unsealed.Records[1].Synced = true
 
-	return map[string]*vector{"ordinary": number(ordinary), "awkward": number(awkward), "unsealed": number(unsealed)}
+	versions := base("versions with IDs, marks of deletions, and what lies beside a bucket; sealed", 3)
+	versions.Sealed = true
+	versions.Records = []vectorRecord{
+		object("null", "written while no versions were kept"),
+		object("dir/key", "first version"),
+		object("dir/key", "second version"),
+		{Kind: pack.Marker, Bucket: "bucket", Key: "dir/key", Map: 1, Modified: now},
+		{Kind: pack.Tombstone, Bucket: "bucket", Key: "dir/key", Map: 1, Modified: now},
+		object("large", "block checksums"),
+		object("../up", "escaped"),
+		{Kind: pack.Marker, Bucket: "bucket", Key: "../up", Map: 1, Modified: now},
+		object(strings.Repeat("p", 60)+"/"+strings.Repeat("n", 90), "in name and prefix"),
+		object("日本語", "extended"),
+		{Kind: pack.Marker, Bucket: "bucket", Key: "null", Map: 1, Modified: now},
+		{Kind: pack.Object, Bucket: "bucket~uploads", Key: "part/00001", Map: 1, Modified: now, Payload: []byte("a part")},
+		object("last", "the greatest ID there can be"),
+	}
+	for i := range number(versions).Records {
+		x := &versions.Records[i]
+		if x.Key != "null" && x.Bucket == "bucket" {
+			x.ID = &vectorID{x.Map, x.Counter}
+		}
+	}
+	versions.Records[2].ETag, versions.Records[2].ContentType = "5d41402abc4b2a76b9719d911017c592", "image/jpeg"
+	versions.Records[4].ID = versions.Records[1].ID // the first version is gone
+	x = &versions.Records[5]
+	x.Size, x.CRC32, x.ETag, x.Extents = 10<<20+1, 0xcafe, "d41d8cd98f00b204e9800998ecf8427e-2", [][3]uint64{{1, 0, 10 << 20}, {2, 0, 1}}
+	last := &versions.Records[len(versions.Records)-1]
+	last.Map, last.Counter = 0xffffffff, 0xffffffffffffffff
+	last.ID = &vectorID{last.Map, last.Counter}
+
+	return map[string]*vector{"ordinary": number(ordinary), "awkward": number(awkward), "unsealed": number(unsealed), "versions": versions}
 }

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"io"
 	"iter"
+	"slices"
 
 	"penstock.dev/penstock/internal/object"
 )
@@ -25,10 +26,11 @@ func (s *Store) BatchVerified(ctx context.Context, refs []object.Ref) iter.Seq2[
 
 func (s *Store) batch(ctx context.Context, refs []object.Ref, always bool) iter.Seq2[object.Item, error] {
 	return func(yield func(object.Item, error) bool) {
+		rest, asked := s.exactRefs(refs)
 		w := s.window(ctx, always)
 		defer w.close()
-		for rest := refs; len(rest) > 0; {
-			n := w.gather(rest)
+		for len(rest) > 0 {
+			n := w.gather(rest, asked)
 			w.read()
 			for i := range w.items {
 				if !w.yield(&w.items[i], i == n-1, yield) {
@@ -36,13 +38,41 @@ func (s *Store) batch(ctx context.Context, refs []object.Ref, always bool) iter.
 				}
 			}
 			rest = rest[n:]
+			if asked != nil {
+				asked = asked[n:]
+			}
 		}
 	}
 }
 
+// exactRefs makes the names of references exact. If any name is changed by that, it
+// returns copies, and the references as they were asked for.
+func (s *Store) exactRefs(refs []object.Ref) (exact, asked []object.Ref) {
+	exact = refs
+	bucket, versioned := "", false
+	for i := range refs {
+		name := refs[i].Name
+		if name.Bucket != bucket {
+			bucket, versioned = name.Bucket, s.versioned.has(name.Bucket)
+		}
+		if !versioned && name.ID == (object.Version{}) {
+			continue
+		}
+		if asked == nil {
+			exact, asked = slices.Clone(refs), refs
+		}
+		var err error
+		if name, err = s.exact(name); err != nil {
+			name.ID = object.NullID // nothing has it: when it is read alone it fails as it should
+		}
+		exact[i].Name = name
+	}
+	return exact, asked
+}
+
 // placeOf returns where a name's newest record lies.
 func (s *Store) placeOf(name object.Name, hash uint64) (place, error) {
-	if err := name.Validate(); err != nil {
+	if err := name.ValidateStored(); err != nil {
 		return place{}, err
 	}
 	p, ok, seen := s.hot.get(hash)
@@ -53,9 +83,9 @@ func (s *Store) placeOf(name object.Name, hash uint64) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	now := current(all)
-	if now == nil {
-		return place{}, notFound(name)
+	now, err := objectOf(name, all)
+	if err != nil {
+		return place{}, err
 	}
 	p = now.place(hash)
 	s.hot.offer(p, seen)
@@ -64,6 +94,12 @@ func (s *Store) placeOf(name object.Name, hash uint64) (place, error) {
 
 // yield gives an item out, and reads it first if that was not done yet.
 func (w *window) yield(it *wanted, last bool, yield func(object.Item, error) bool) bool {
+	if it.asked != nil {
+		it.ref = *it.asked
+		if !it.done && object.Is(it.err, object.NotFound) {
+			it.err = nil // perhaps the version is gone, and another is now the newest
+		}
+	}
 	if it.err == nil && !it.done {
 		it.err = w.readAlone(it)
 	}

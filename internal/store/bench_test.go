@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -75,12 +76,49 @@ func BenchmarkPut4KiB(b *testing.B) {
 	}
 }
 
-func BenchmarkListPage(b *testing.B) {
-	s := benchStore(b, 50000, 16)
+// keepVersions makes each of the objects one with several versions.
+func keepVersions(b *testing.B, s *store.Store, objects, versions int) {
+	body := []byte("version")
+	for i := range objects * versions {
+		if _, err := s.Put(context.Background(), benchName(i%objects), bytes.NewReader(body), object.PutOptions{Keep: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGetVersioned(b *testing.B) {
+	const objects = 5000
+	s := benchStore(b, objects, 4<<10)
+	keepVersions(b, s, objects, 3)
+	r := rand.New(rand.NewPCG(1, 2))
+	b.ReportAllocs()
+	for b.Loop() {
+		reader, err := s.Open(context.Background(), benchName(r.IntN(objects)), object.Range{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		reader.Close()
+	}
+}
+
+func BenchmarkListVersioned(b *testing.B) {
+	s := benchStore(b, 5000, 16)
+	keepVersions(b, s, 5000, 3)
+	all := func(bucket string, o object.ListOptions) iter.Seq2[object.Entry, error] {
+		return s.Versions(context.Background(), bucket, o, object.Version{})
+	}
+	newest := func(bucket string, o object.ListOptions) iter.Seq2[object.Entry, error] {
+		return s.List(context.Background(), bucket, o)
+	}
+	b.Run("newest", func(b *testing.B) { listPages(b, newest) })
+	b.Run("all", func(b *testing.B) { listPages(b, all) })
+}
+
+func listPages(b *testing.B, list func(string, object.ListOptions) iter.Seq2[object.Entry, error]) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0
-		for _, err := range s.List(context.Background(), "bench", object.ListOptions{After: "train/n00500", Limit: 1000}) {
+		for _, err := range list("bench", object.ListOptions{After: "train/n00500", Limit: 1000}) {
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -90,4 +128,11 @@ func BenchmarkListPage(b *testing.B) {
 			b.Fatal(n)
 		}
 	}
+}
+
+func BenchmarkListPage(b *testing.B) {
+	s := benchStore(b, 50000, 16)
+	listPages(b, func(bucket string, o object.ListOptions) iter.Seq2[object.Entry, error] {
+		return s.List(context.Background(), bucket, o)
+	})
 }

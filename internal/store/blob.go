@@ -30,11 +30,19 @@ type blobs struct {
 	mu       sync.Mutex
 	writing  map[uint64]bool // being written, or written and not yet in the index
 	doubtful []uint64        // of these, the ones whose record failed but may be found at the next start
+	pinned   map[uint64]*pin // that are to be read
+}
+
+// pin keeps a blob from being removed.
+type pin struct {
+	readers int
+	removed bool // when the last of them is done
 }
 
 func (b *blobs) init(d *drive) {
 	b.drive = d
 	b.writing = make(map[uint64]bool)
+	b.pinned = make(map[uint64]*pin)
 	b.checked.blobs = make(map[uint64]*blobCheck)
 }
 
@@ -226,9 +234,55 @@ func (b *blobs) decided() {
 	}
 }
 
-// remove deletes files. One that cannot be deleted now is swept later.
+// pin keeps blobs that a reader has not opened yet, until it is done with them.
+func (b *blobs) pin(extents []pack.Extent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, x := range extents {
+		p := b.pinned[x.Blob]
+		if p == nil {
+			p = new(pin)
+			b.pinned[x.Blob] = p
+		}
+		p.readers++
+	}
+}
+
+func (b *blobs) unpin(extents []pack.Extent) {
+	var gone []uint64
+	b.mu.Lock()
+	for _, x := range extents {
+		p := b.pinned[x.Blob]
+		if p.readers--; p.readers > 0 {
+			continue
+		}
+		delete(b.pinned, x.Blob)
+		if p.removed {
+			gone = append(gone, x.Blob)
+		}
+	}
+	b.mu.Unlock()
+	b.remove(gone)
+}
+
+// toBeRead reports whether a blob is pinned, and has it removed afterwards.
+func (b *blobs) toBeRead(id uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.pinned[id]
+	if p != nil {
+		p.removed = true
+	}
+	return p != nil
+}
+
+// remove deletes files, at once or when they are read. One that cannot be deleted is
+// swept later.
 func (b *blobs) remove(ids []uint64) {
 	for _, id := range ids {
+		if b.toBeRead(id) {
+			continue
+		}
 		b.checked.forget(id)
 		if err := ignoreMissing(b.drive.fs.Remove(blobName(id))); err != nil {
 			b.drive.store.log.Warn("a blob could not be removed", "disk", b.drive.name, "blob", id, "error", err)

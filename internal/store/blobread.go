@@ -63,10 +63,38 @@ func (b *blobReader) begin() (err error) {
 	}
 	// Open the file now: a record that lost its blob is seen before an answer
 	// begins, and a delete does not disturb the reader.
+	if err := b.pin(); err != nil {
+		return err
+	}
 	if b.length > 0 {
 		_, err = b.open()
 	}
 	return err
+}
+
+// pin keeps the files there that are not opened yet, if there are several to be read.
+func (b *blobReader) pin() error {
+	first, last, start := 0, 0, int64(0)
+	for i, x := range b.rec.Extents {
+		if start += x.Length; start <= b.offset {
+			first = i + 1
+		}
+		if start-x.Length < b.end() {
+			last = i + 1
+		}
+	}
+	if last-first < 2 {
+		return nil
+	}
+	b.pinned = b.rec.Extents[first:last]
+	b.drive.blobs.pin(b.pinned)
+	// They may have gone before. But not if the record still counts.
+	if e, ok, err := b.drive.get(b.rec.Name); err != nil {
+		return err
+	} else if !ok || e.Version != b.rec.Version {
+		return errMoved
+	}
+	return nil
 }
 
 // blobReader reads the extents of one object one after the other.
@@ -80,6 +108,7 @@ type blobReader struct {
 	at             int64 // in the object
 	always         bool
 	failed         bool
+	pinned         []pack.Extent
 
 	openBlob
 	block []byte // verified bytes not yet given out
@@ -119,13 +148,13 @@ func (b *blobReader) trusted() bool {
 	if b.always {
 		return false
 	}
-	for at := b.offset; at < b.end(); {
-		p := b.find(at)
-		n := min(p.Length-p.offset, b.end()-at)
-		if !b.drive.blobs.checked.covers(p.Blob, p.offset/BlockSize, blocks(p.offset+n)) {
+	var start int64 // of the extent in the object
+	for _, x := range b.rec.Extents {
+		from, to := max(0, b.offset-start), min(x.Length, b.end()-start)
+		if from < to && !b.drive.blobs.checked.covers(x.Blob, from/BlockSize, blocks(to)) {
 			return false
 		}
-		at += n
+		start += x.Length
 	}
 	return true
 }
@@ -164,6 +193,8 @@ func (b *blobReader) Close() error {
 		b.openBlob = openBlob{}
 	}
 	b.closeFile()
+	b.drive.blobs.unpin(b.pinned)
+	b.pinned = nil
 	if b.source != nil {
 		b.drive.files.release(b.source)
 		b.source = nil

@@ -19,6 +19,7 @@ type pending struct {
 	parents []string // paths that plain tar needs as directories from now on
 	all     []entry  // what the disks know of the name
 	epoch   uint64   // of the store when they were asked
+	keep    bool     // its version becomes its ID
 
 	draft      *pack.Draft
 	candidates []*drive // in the order in which they are tried
@@ -36,9 +37,17 @@ func (p *pending) commit(on *drive) (*entry, error) {
 
 // prepare gives the record its version and lays it out.
 func (p *pending) prepare(on *drive) error {
+	if p.keep {
+		if err := p.store.keepVersions(p.rec.Name.Bucket); err != nil {
+			return err
+		}
+	}
 	version, err := p.store.roster.versions(p.store.opts.Map, 1)
 	if err != nil {
 		return err
+	}
+	if p.keep {
+		p.rec.Name.ID = version
 	}
 	p.hash = hashName(p.rec.Name)
 	if err := p.address(version, p.store.opts.Clock(), on); err != nil {
@@ -69,7 +78,9 @@ func (p *pending) change(d *drive) (*change, error) {
 }
 
 func (p *pending) describe(c *change, d *drive) error {
-	*c = change{draft: p.draft, epoch: p.epoch, parents: p.parents, essential: p.rec.Kind != pack.Object}
+	*c = change{draft: p.draft, epoch: p.epoch, parents: p.parents}
+	// The mark of a deletion gives space back only if something goes for it.
+	c.essential = p.rec.Kind == pack.Tombstone || (p.rec.Kind == pack.Marker && current(p.all) != nil)
 	return p.store.replacing(d, c, p.all)
 }
 

@@ -195,7 +195,7 @@ func (c *compaction) copyLive() error {
 			return err
 		}
 		if !ok || e.pack != c.source.ID() || e.Offset != stub.Offset {
-			if stub.Kind == pack.Object {
+			if stub.Kind != pack.Tombstone {
 				c.dead = append(c.dead, name)
 			}
 			return nil
@@ -220,7 +220,7 @@ func (c *compaction) copyLive() error {
 	d := c.drive
 	var b index.Batch
 	for _, m := range c.moved {
-		if m.from.Kind == pack.Object {
+		if m.from.Kind != pack.Tombstone {
 			b.Set(deadKey(nil, m.name, c.target), nil)
 		}
 	}
@@ -313,7 +313,7 @@ func (c *compaction) pointOne(m move) error {
 	e.pack, e.Location = c.target, m.to
 	var b index.Batch
 	b.Set(objectKey(nil, m.name), e.append(nil))
-	if e.Kind == pack.Object {
+	if e.live() {
 		b.Delete(deadKey(nil, m.name, c.target))
 		b.Set(deadKey(nil, m.name, c.source.ID()), nil)
 	}
@@ -361,7 +361,7 @@ func (s *Store) unneeded(name object.Name, stone *entry) bool {
 	own := deadKey(nil, name, stone.pack)
 	prefix := deadPrefix(nil, name)
 	for _, d := range s.drives {
-		if e, ok, err := d.get(name); err != nil || d.uncut.Load() || (ok && e.Kind == pack.Object && stone.newer(&e)) {
+		if e, ok, err := d.get(name); err != nil || d.uncut.Load() || (ok && e.live() && stone.newer(&e)) {
 			return false
 		}
 		it := d.idx().Scan(prefix, successor(prefix))

@@ -13,7 +13,7 @@ import (
 // the source, and so does a nil Metadata.
 func (s *Store) Copy(ctx context.Context, dst, src object.Name, opts object.PutOptions) (object.Info, error) {
 	for _, name := range []object.Name{dst, src} {
-		if err := name.Validate(); err != nil {
+		if err := name.ValidateStored(); err != nil {
 			return object.Info{}, err
 		}
 	}
@@ -30,19 +30,25 @@ func (s *Store) Copy(ctx context.Context, dst, src object.Name, opts object.PutO
 		opts.Metadata = info.Metadata
 	}
 	opts.SizeHint, opts.CRC32 = info.Size, &info.CRC32
-	if _, large := reader.(*blobReader); large && dst != src {
-		if got, err := s.share(ctx, dst, src, opts); err != errMoved {
+	if opts.Finish == nil && !native(info) { // it has the same content
+		opts.Finish = func() (object.Finish, error) { return object.Finish{ETag: info.ETag}, nil }
+	}
+	if _, large := reader.(*blobReader); large {
+		if got, err := s.share(ctx, dst, info, opts); err != errMoved {
 			return got, err
 		}
 	}
 	return s.Put(ctx, dst, reader, opts)
 }
 
+func native(info object.Info) bool { return info.ETag == object.NativeETag(info.Version, info.CRC32) }
+
 // share writes a second record over the blobs of src. Both names are locked, so
-// that the blobs cannot go meanwhile. It answers errMoved if the record must be
-// on another disk or src is no longer large.
-func (s *Store) share(ctx context.Context, dst, src object.Name, opts object.PutOptions) (object.Info, error) {
-	hidden, parents := s.plainName(dst)
+// that the blobs cannot go meanwhile. It answers errMoved if src has been replaced:
+// the options may be those of what it was.
+func (s *Store) share(ctx context.Context, dst object.Name, of object.Info, opts object.PutOptions) (object.Info, error) {
+	src := of.Name
+	w := s.write(dst, opts)
 	unlock, err := s.keys.lockTwo(ctx, dst, src)
 	if err != nil {
 		return object.Info{}, err
@@ -53,20 +59,17 @@ func (s *Store) share(ctx context.Context, dst, src object.Name, opts object.Put
 		return object.Info{}, err
 	}
 	now := current(all)
-	if now == nil {
-		return object.Info{}, notFound(src)
-	}
-	if !now.Extents {
+	if now == nil || now.Version != of.Version {
 		return object.Info{}, errMoved
 	}
 	rec, table, err := now.drive.read(now)
 	if err != nil {
 		return object.Info{}, s.readFailed(now.drive, src, err)
 	}
-	w := &write{store: s, cond: opts.Condition, parents: parents, rec: pack.Record{
-		Kind: pack.Object, Name: dst, ContentType: opts.ContentType, Metadata: opts.Metadata, Hidden: hidden,
-		Size: rec.Size, CRC32: rec.CRC32, Extents: rec.Extents,
-	}}
+	w.rec.Size, w.rec.CRC32, w.rec.Extents = rec.Size, rec.CRC32, rec.Extents
+	if err := w.complete(); err != nil {
+		return object.Info{}, err
+	}
 	w.buf = append(make([]byte, pack.HeadLen(&w.rec)), table...)
 	return w.commitLocked(ctx, now.drive)
 }

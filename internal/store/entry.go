@@ -35,14 +35,18 @@ func (e *entry) place(hash uint64) place {
 	}
 }
 
-// newer reports whether e is to be believed rather than f. At equal versions an
-// object beats the tombstone that says it lies on another disk.
+// newer reports whether e is to be believed rather than f. At equal versions what is
+// live beats the tombstone that says it lies on another disk.
 func (e *entry) newer(f *entry) bool {
 	if c := e.Version.Compare(f.Version); c != 0 {
 		return c > 0
 	}
-	return e.Kind == pack.Object && f.Kind == pack.Tombstone
+	return e.live() && f.Kind == pack.Tombstone
 }
+
+// live reports whether the entry is of something that is there: an object, or the
+// mark of a deletion that is a version of it.
+func (e *entry) live() bool { return e.Kind != pack.Tombstone }
 
 // get asks the disk's index for a name.
 func (d *drive) get(name object.Name) (e entry, ok bool, err error) {
@@ -99,7 +103,7 @@ func (s *Store) ask(name object.Name) (all []entry, err error) {
 			}
 		}
 	}
-	if len(all) > 0 && all[0].Kind == pack.Object && (all[0].drive.trusted() || s.complete()) {
+	if len(all) > 0 && all[0].live() && (all[0].drive.trusted() || s.complete()) {
 		return all, nil
 	}
 	if err != nil {
@@ -111,10 +115,9 @@ func (s *Store) ask(name object.Name) (all []entry, err error) {
 	return all, nil
 }
 
-// current returns the newest object among what find returned, nil if there is
-// none.
+// current returns the newest of what find returned, if it is live, else nil.
 func current(all []entry) *entry {
-	if len(all) > 0 && all[0].Kind == pack.Object {
+	if len(all) > 0 && all[0].live() {
 		return &all[0]
 	}
 	return nil

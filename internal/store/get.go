@@ -11,21 +11,23 @@ import (
 
 // Stat describes an object; see object.Source.
 func (s *Store) Stat(ctx context.Context, name object.Name) (object.Info, error) {
-	if err := name.Validate(); err != nil {
+	if err := name.ValidateStored(); err != nil {
 		return object.Info{}, err
 	}
 	var info object.Info
-	err := s.locate(ctx, name, func(d *drive, p *place) (err error) {
-		rec := d.blobs.idle.record(spot{p.pack, p.offset})
-		if rec == nil {
-			rec, err = d.headAt(p)
-		}
-		if err == nil {
-			if err = p.names(rec, name); err == nil {
-				info = rec.Info()
+	err := s.meant(name, func(name object.Name) error {
+		return s.locate(ctx, name, func(d *drive, p *place) (err error) {
+			rec := d.blobs.idle.record(spot{p.pack, p.offset})
+			if rec == nil {
+				rec, err = d.headAt(p)
 			}
-		}
-		return err
+			if err == nil {
+				if err = p.names(rec, name); err == nil {
+					info = rec.Info()
+				}
+			}
+			return err
+		})
 	})
 	return info, err
 }
@@ -42,16 +44,18 @@ func (s *Store) OpenVerified(ctx context.Context, name object.Name, r object.Ran
 }
 
 func (s *Store) open(ctx context.Context, name object.Name, r object.Range, always bool) (reader object.Reader, err error) {
-	if err := name.Validate(); err != nil {
+	if err := name.ValidateStored(); err != nil {
 		return nil, err
 	}
-	err = s.locate(ctx, name, func(d *drive, p *place) error {
-		if p.extents {
-			reader, err = d.openBlobs(p, name, r, always)
-		} else {
-			reader, err = d.openInline(p, name, r)
-		}
-		return err
+	err = s.meant(name, func(name object.Name) error {
+		return s.locate(ctx, name, func(d *drive, p *place) error {
+			if p.extents {
+				reader, err = d.openBlobs(p, name, r, always)
+			} else {
+				reader, err = d.openInline(p, name, r)
+			}
+			return err
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -70,6 +74,18 @@ func (p *place) names(rec *pack.Record, name object.Name) error {
 	return nil
 }
 
+// objectOf returns the newest object among what find returned.
+func objectOf(name object.Name, all []entry) (*entry, error) {
+	switch now := current(all); {
+	case now == nil:
+		return nil, notFound(name)
+	case now.Kind == pack.Marker:
+		return nil, deleted(name, now)
+	default:
+		return now, nil
+	}
+}
+
 // locate calls read with the place of a name's newest record. If the place
 // proves outdated, because compaction or another write was faster, it looks
 // again.
@@ -82,9 +98,9 @@ func (s *Store) locate(ctx context.Context, name object.Name, read func(*drive, 
 			if err != nil {
 				return err
 			}
-			now := current(all)
-			if now == nil {
-				return notFound(name)
+			now, err := objectOf(name, all)
+			if err != nil {
+				return err
 			}
 			p = now.place(hash)
 			s.hot.offer(p, seen)

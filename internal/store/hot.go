@@ -56,7 +56,11 @@ func newHotTable(places int) *hotTable {
 }
 
 func hashName(name object.Name) uint64 {
-	return xxh3.HashStringSeed(name.Key, xxh3.HashString(name.Bucket))
+	seed := xxh3.HashString(name.Bucket)
+	if name.ID != (object.Version{}) {
+		seed ^= (name.ID.Counter ^ uint64(name.ID.Map)<<40) * 0x9e3779b97f4a7c15
+	}
+	return xxh3.HashStringSeed(name.Key, seed)
 }
 
 func (t *hotTable) set(hash uint64) *hotSet { return &t.sets[hash&uint64(len(t.sets)-1)] }

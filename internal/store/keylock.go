@@ -8,9 +8,10 @@ import (
 	"penstock.dev/penstock/internal/object"
 )
 
-// keyLocks gives each name in use a lock of its own. Whoever holds it decides
-// what the name's next record is: the check of a condition, the version and the
-// place in the log follow each other without anybody between.
+// keyLocks gives each name in use a lock of its own, whichever of its versions is
+// meant. Whoever holds it decides what the name's next record is: the check of a
+// condition, the version and the place in the log follow each other without anybody
+// between.
 type keyLocks struct {
 	seedOnce sync.Once
 	seed     maphash.Seed
@@ -42,6 +43,7 @@ func (k *keyLocks) lock(ctx context.Context, name object.Name) (unlock func(), e
 
 // acquire waits for the name's lock; fresh becomes that if there is none yet.
 func (k *keyLocks) acquire(ctx context.Context, name object.Name, fresh *keyLock) error {
+	name.ID = object.Version{}
 	shard := k.shard(name)
 	shard.Lock()
 	if shard.held == nil {
@@ -79,6 +81,7 @@ func (k *keyLocks) acquire(ctx context.Context, name object.Name, fresh *keyLock
 
 // release gives a lock back that the caller has acquired.
 func (k *keyLocks) release(name object.Name) {
+	name.ID = object.Version{}
 	shard := k.shard(name)
 	shard.Lock()
 	defer shard.Unlock()
@@ -99,7 +102,7 @@ func (k *keyLocks) pass(held map[object.Name]*keyLock, name object.Name, l *keyL
 // lockTwo locks two names in a fixed order, so that no two callers wait for each
 // other.
 func (k *keyLocks) lockTwo(ctx context.Context, a, b object.Name) (unlock func(), err error) {
-	if a == b {
+	if a.Bucket == b.Bucket && a.Key == b.Key {
 		return k.lock(ctx, a)
 	}
 	if b.Bucket < a.Bucket || (b.Bucket == a.Bucket && b.Key < a.Key) {

@@ -9,12 +9,13 @@ import (
 )
 
 // Keys of the index. A name is its bucket, a zero, and its key, in which a zero
-// byte is written as 00 FF; 00 01 ends it. So keys sort as their names do, and
-// what follows the end can hold further versions of the same name later.
+// byte is written as 00 FF. 00 01 ends it if it has no ID; otherwise 00 02 and the ID
+// inverted, 12 bytes. So keys sort as their names do, and the versions of a name stand
+// behind what has no ID, the newest first.
 const (
 	spaceObject = 'o' // name -> pack and stub of the newest record
 	spaceDead   = 'd' // name, pack -> nothing: an older record of the name is still in that pack
-	spaceBlob   = 'b' // blob -> number of records that need it
+	spaceBlob   = 'b' // blob -> number of extents of records that need it
 	spaceParent = 'p' // bucket, path -> nothing: plain tar needs this path as a directory
 )
 
@@ -37,12 +38,23 @@ func appendEscaped(b []byte, key string) []byte {
 	}
 }
 
+func appendID(b []byte, id object.Version) []byte {
+	if id == (object.Version{}) {
+		return append(b, 0, 1)
+	}
+	b = append(b, 0, 2)
+	b = binary.BigEndian.AppendUint32(b, ^id.Map)
+	return binary.BigEndian.AppendUint64(b, ^id.Counter)
+}
+
+const idLen = 12
+
 func objectKey(b []byte, name object.Name) []byte {
-	return append(appendName(b, spaceObject, name.Bucket, name.Key), 0, 1)
+	return appendID(appendName(b, spaceObject, name.Bucket, name.Key), name.ID)
 }
 
 func deadPrefix(b []byte, name object.Name) []byte {
-	return append(appendName(b, spaceDead, name.Bucket, name.Key), 0, 1)
+	return appendID(appendName(b, spaceDead, name.Bucket, name.Key), name.ID)
 }
 
 func deadKey(b []byte, name object.Name, pack uint64) []byte {
@@ -57,16 +69,37 @@ func parentKey(b []byte, bucket, path string) []byte {
 	return appendName(b, spaceParent, bucket, path)
 }
 
-// parseObjectKey is the inverse of objectKey; the bucket is cut off by the caller.
-func parseObjectKey(b []byte) (key string, ok bool) {
-	b, ok = bytes.CutSuffix(b, []byte{0, 1})
-	if !ok {
-		return "", false
+// parseObjectKey is the inverse of objectKey, and of deadPrefix with something behind
+// it, which is returned. The bucket is cut off by the caller.
+func parseObjectKey(b []byte) (key string, id object.Version, rest []byte, ok bool) {
+	end := 0
+	for {
+		i := bytes.IndexByte(b[end:], 0)
+		if i < 0 || end+i+1 >= len(b) {
+			return "", id, nil, false
+		}
+		end += i
+		if b[end+1] != 0xff {
+			break
+		}
+		end += 2
 	}
-	if bytes.IndexByte(b, 0) < 0 {
-		return string(b), true
+	raw, rest := b[:end], b[end+2:]
+	switch b[end+1] {
+	case 1:
+	case 2:
+		if len(rest) < idLen {
+			return "", id, nil, false
+		}
+		id = object.Version{Map: ^binary.BigEndian.Uint32(rest), Counter: ^binary.BigEndian.Uint64(rest[4:])}
+		rest = rest[idLen:]
+	default:
+		return "", id, nil, false
 	}
-	return string(bytes.ReplaceAll(b, []byte{0, 0xff}, []byte{0})), true
+	if bytes.IndexByte(raw, 0) < 0 {
+		return string(raw), id, rest, true
+	}
+	return string(bytes.ReplaceAll(raw, []byte{0, 0xff}, []byte{0})), id, rest, true
 }
 
 // splitKey separates the parts of a key in the object or dead space.
@@ -75,12 +108,8 @@ func splitKey(b []byte) (name object.Name, rest []byte, ok bool) {
 	if !ok {
 		return name, nil, false
 	}
-	end := bytes.Index(tail, []byte{0, 1})
-	if end < 0 {
-		return name, nil, false
-	}
-	key, ok := parseObjectKey(tail[:end+2])
-	return object.Name{Bucket: string(bucket), Key: key}, tail[end+2:], ok
+	key, id, rest, ok := parseObjectKey(tail)
+	return object.Name{Bucket: string(bucket), Key: key, ID: id}, rest, ok
 }
 
 // successor returns the smallest key behind all that begin with b, nil if there

@@ -152,6 +152,9 @@ func (d *drive) sweepBlobs(ctx context.Context, found func(id uint64)) error {
 			if err := d.readable(); err != nil {
 				return err // an index to be rebuilt does not say what is needed
 			}
+			if d.blobs.toBeRead(id) {
+				continue
+			}
 			if found != nil {
 				found(id)
 			}
@@ -201,7 +204,7 @@ func (d *drive) sweepNames(ctx context.Context) error {
 		case !ok:
 		case e.Kind == pack.Tombstone && d.store.complete():
 			err = d.store.dropTombstones(ctx, name)
-		case e.Kind == pack.Object && d.store.elsewhere(name, d):
+		case e.live() && d.store.elsewhere(name, d):
 			err = d.store.settle(ctx, name)
 		}
 		if err != nil {

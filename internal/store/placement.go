@@ -20,6 +20,7 @@ func (s *Store) candidates(name object.Name, all []entry) []*drive {
 		return s.drives
 	}
 	order := slices.Clone(s.drives)
+	name.ID = object.Version{} // versions of an object lie together while there is room
 	hash := hashName(name)
 	score := make(map[*drive]float64, len(order))
 	for _, d := range order {

@@ -42,9 +42,10 @@ func (d *drive) record(b *index.Batch, refs blobRefs, name object.Name, e *entry
 	b.Set(objectKey(kb[:0], name), e.append(vb[:0]))
 	d.tally.pack(e.pack).Total += e.Len()
 	d.tally.Counter = max(d.tally.Counter, e.Version.Counter)
-	if e.Kind == pack.Object {
-		d.tally.count(name.Bucket, e.Size, 1)
+	if e.live() {
+		d.tally.count(name, e, 1)
 		refs.add(extents, 1)
+		d.store.versioned.note(name)
 	}
 	if old != nil {
 		d.bury(b, refs, name, old, oldExtents)
@@ -57,10 +58,10 @@ func (d *drive) bury(b *index.Batch, refs blobRefs, name object.Name, old *entry
 	if p := d.tally.Packs[old.pack]; p != nil {
 		p.Dead += old.Len()
 	}
-	if old.Kind == pack.Object {
+	if old.live() {
 		var kb [256]byte
 		b.Set(deadKey(kb[:0], name, old.pack), nil)
-		d.tally.count(name.Bucket, old.Size, -1)
+		d.tally.count(name, old, -1)
 		refs.add(extents, -1)
 	}
 }

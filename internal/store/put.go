@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"maps"
 
 	"penstock.dev/penstock/internal/object"
 	"penstock.dev/penstock/internal/pack"
@@ -12,7 +13,7 @@ import (
 
 // Put stores an object; see object.Sink.
 func (s *Store) Put(ctx context.Context, name object.Name, r io.Reader, opts object.PutOptions) (object.Info, error) {
-	if err := name.Validate(); err != nil {
+	if err := name.ValidateStored(); err != nil {
 		return object.Info{}, err
 	}
 	if opts.SizeHint > MaxObject {
@@ -21,14 +22,24 @@ func (s *Store) Put(ctx context.Context, name object.Name, r io.Reader, opts obj
 	if err := s.checkEarly(name, opts.Condition); err != nil {
 		return object.Info{}, err
 	}
-	rec := pack.Record{Kind: pack.Object, Name: name, ContentType: opts.ContentType, Metadata: opts.Metadata}
-	hidden, parents := s.plainName(name)
-	rec.Hidden = hidden
-	w := &write{store: s, rec: rec, cond: opts.Condition, parents: parents, crc: opts.CRC32}
+	w := s.write(name, opts)
 	if opts.SizeHint > s.opts.InlineMax {
 		return w.large(ctx, nil, r, opts.SizeHint)
 	}
 	return w.small(ctx, r, max(0, opts.SizeHint))
+}
+
+// write prepares to store an object.
+func (s *Store) write(name object.Name, opts object.PutOptions) *write {
+	w := &write{store: s, cond: opts.Condition, crc: opts.CRC32, keep: opts.Keep, near: opts.Near, finish: opts.Finish}
+	w.rec = pack.Record{Kind: pack.Object, Name: exactOf(name, opts.Keep), ContentType: opts.ContentType, Metadata: opts.Metadata}
+	if !opts.Keep { // else plain tar does not show it as a file of its own
+		w.rec.Hidden, w.parents = s.plainName(w.rec.Name)
+	}
+	if w.near == (object.Name{}) {
+		w.near = w.rec.Name
+	}
+	return w
 }
 
 // checkEarly spares a client the upload of what would be refused at its end.
@@ -36,15 +47,27 @@ func (s *Store) checkEarly(name object.Name, cond object.Condition) error {
 	if cond == (object.Condition{}) {
 		return nil
 	}
+	name.ID = object.Version{}
 	all, err := s.find(name)
 	if err != nil {
 		return err
 	}
-	return checkCondition(name, cond, all)
+	return s.checkCondition(name, cond, all)
 }
 
-func checkCondition(name object.Name, cond object.Condition, all []entry) error {
-	now := current(all)
+// checkCondition checks a condition on the newest version of a name.
+func (s *Store) checkCondition(name object.Name, cond object.Condition, all []entry) error {
+	if cond == (object.Condition{}) {
+		return nil
+	}
+	now, err := s.present(name, all)
+	if err != nil {
+		return err
+	}
+	return checkEntry(name, cond, now)
+}
+
+func checkEntry(name object.Name, cond object.Condition, now *entry) error {
 	if now == nil {
 		return cond.Check(name, nil)
 	}
@@ -59,7 +82,10 @@ type write struct {
 	cond    object.Condition
 	parents []string
 	crc     *uint32 // what the content must have
-	buf     []byte  // head, then the payload
+	keep    bool    // it gets an ID of its own
+	near    object.Name
+	finish  func() (object.Finish, error)
+	buf     []byte // head, then the payload
 }
 
 // small reads an object into memory and, if it turns out to be large, goes on
@@ -89,7 +115,43 @@ func (w *write) small(ctx context.Context, r io.Reader, hint int64) (object.Info
 		return w.large(ctx, content, r, hint)
 	}
 	w.rec.Size, w.rec.CRC32 = int64(len(content)), crc32.ChecksumIEEE(content)
+	if err := w.complete(); err != nil {
+		return object.Info{}, err
+	}
+	w.makeRoom(head)
 	return w.commit(ctx, nil)
+}
+
+// complete adds what is known at the end of the content, which may be refused here.
+func (w *write) complete() error {
+	if w.finish == nil {
+		return nil
+	}
+	end, err := w.finish()
+	if err != nil {
+		return err
+	}
+	w.rec.ETag = end.ETag
+	if len(end.Metadata) > 0 {
+		all := maps.Clone(end.Metadata)
+		maps.Copy(all, w.rec.Metadata)
+		maps.Copy(all, end.Metadata)
+		w.rec.Metadata = all
+	}
+	return nil
+}
+
+// makeRoom moves the payload if the head has become longer since it was laid out.
+func (w *write) makeRoom(before int64) {
+	after := pack.HeadLen(&w.rec)
+	if after == before {
+		return
+	}
+	content := w.buf[before:]
+	room := w.store.buffers.get(after + int64(len(content)) + pack.Block)[:after]
+	room = append(room, content...)
+	w.store.buffers.put(w.buf)
+	w.buf = room
 }
 
 // read appends to the buffer until the end of r or one byte beyond what may lie
@@ -117,7 +179,7 @@ func (w *write) read(r io.Reader, head int64) error {
 
 // large stores the content in a blob on the first disk that has room.
 func (w *write) large(ctx context.Context, first []byte, r io.Reader, hint int64) (object.Info, error) {
-	d, err := w.store.roomy(w.rec.Name, hint)
+	d, err := w.store.roomy(w.near, hint)
 	if err != nil {
 		return object.Info{}, err
 	}
@@ -139,6 +201,9 @@ func (w *write) large(ctx context.Context, first []byte, r io.Reader, hint int64
 }
 
 func (w *write) blobRecord(ctx context.Context, d *drive, blob *blobDraft) (object.Info, error) {
+	if err := w.complete(); err != nil {
+		return object.Info{}, err
+	}
 	w.rec.Size, w.rec.CRC32, w.rec.Extents = blob.size, blob.crc, blob.extents()
 	head := pack.HeadLen(&w.rec)
 	w.buf = append(make([]byte, head, head+int64(len(blob.table))+pack.Block), blob.table...)
@@ -148,8 +213,8 @@ func (w *write) blobRecord(ctx context.Context, d *drive, blob *blobDraft) (obje
 // commit checks the condition, gives the record its version and place, and waits
 // until it is durable and visible. A record over blobs must go to their disk.
 func (w *write) commit(ctx context.Context, on *drive) (object.Info, error) {
-	if w.crc != nil && *w.crc != w.rec.CRC32 {
-		return object.Info{}, object.Errorf(object.Invalid, "content has CRC-32 %08x, not %08x as announced", w.rec.CRC32, *w.crc)
+	if err := w.checkCRC(); err != nil {
+		return object.Info{}, err
 	}
 	unlock, err := w.store.keys.lock(ctx, w.rec.Name)
 	if err != nil {
@@ -159,32 +224,43 @@ func (w *write) commit(ctx context.Context, on *drive) (object.Info, error) {
 	return w.commitLocked(ctx, on)
 }
 
+func (w *write) checkCRC() error {
+	if w.crc != nil && *w.crc != w.rec.CRC32 {
+		return object.Errorf(object.Invalid, "content has CRC-32 %08x, not %08x as announced", w.rec.CRC32, *w.crc)
+	}
+	return nil
+}
+
 func (w *write) commitLocked(ctx context.Context, on *drive) (object.Info, error) {
 	s := w.store
 	if err := ctx.Err(); err != nil {
 		return object.Info{}, err
 	}
 	epoch := s.epoch.Load()
-	all, err := s.find(w.rec.Name)
+	all, err := s.find(exactOf(w.rec.Name, false))
 	if err != nil && w.cond != (object.Condition{}) {
 		return object.Info{}, err
 	}
-	if err := checkCondition(w.rec.Name, w.cond, all); err != nil {
+	if err := s.checkCondition(w.rec.Name, w.cond, all); err != nil {
 		return object.Info{}, err
 	}
-	p := pending{store: s, rec: w.rec, buf: w.buf, parents: w.parents, all: all, epoch: epoch}
+	if w.keep {
+		all = nil // nothing has the ID it will get
+	}
+	p := pending{store: s, rec: w.rec, buf: w.buf, parents: w.parents, all: all, epoch: epoch, keep: w.keep}
 	e, err := p.commit(on)
 	if err != nil {
 		return object.Info{}, err
 	}
-	info := e.Info(w.rec.Name)
+	info := e.Info(p.rec.Name)
 	info.ContentType, info.Metadata = w.rec.ContentType, w.rec.Metadata
 	return info, nil
 }
 
-// Delete removes an object; see object.Sink.
+// Delete removes an object; see object.Sink. Of one that has versions it removes the
+// one with the ID, and without an ID the one that has none.
 func (s *Store) Delete(ctx context.Context, name object.Name, cond object.Condition) error {
-	if err := name.Validate(); err != nil {
+	if err := name.ValidateStored(); err != nil {
 		return err
 	}
 	unlock, err := s.keys.lock(ctx, name)
@@ -195,15 +271,19 @@ func (s *Store) Delete(ctx context.Context, name object.Name, cond object.Condit
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if name.ID == object.NullID {
+		name.ID = object.Version{}
+	}
 	epoch := s.epoch.Load()
 	all, err := s.find(name)
 	if err != nil {
 		return err
 	}
-	if current(all) == nil {
+	now := current(all)
+	if now == nil {
 		return notFound(name)
 	}
-	if err := checkCondition(name, cond, all); err != nil {
+	if err := checkEntry(name, cond, now); err != nil {
 		return err
 	}
 	stone := pack.Record{Kind: pack.Tombstone, Name: name}

@@ -91,7 +91,7 @@ func (m *many) sort(bucket string, objects []object.Upload) (bytes int64) {
 }
 
 func (x *member) acceptable() error {
-	if err := x.rec.Name.Validate(); err != nil {
+	if err := x.rec.Name.ValidateStored(); err != nil {
 		return err
 	}
 	o, most := x.content, x.store.opts.InlineMax

@@ -52,6 +52,7 @@ func (d *drive) catchUpIndex(ctx context.Context) error {
 	if d.tally, err = decodeTally(x.State()); err != nil {
 		return err
 	}
+	d.store.versioned.add(d.tally.Kept)
 	removed, err := d.removed()
 	if err != nil {
 		return err
@@ -270,7 +271,7 @@ func (r *replay) add(name object.Name, stub pack.Stub, extents func() ([]pack.Ex
 	case known && !e.newer(&old):
 		d.tally.pack(e.pack).Total += e.Len()
 		d.tally.pack(e.pack).Dead += e.Len()
-		if e.Kind == pack.Object {
+		if e.live() {
 			b.Set(deadKey(nil, name, e.pack), nil)
 		}
 	default:
@@ -313,7 +314,7 @@ func (r *replay) replace(b *index.Batch, refs blobRefs, name object.Name, e, old
 		}
 	}
 	d.record(b, refs, name, e, blobs, old, oldBlobs)
-	if e.Kind == pack.Object && !e.Hidden && strings.Count(name.Key, "/") <= maxDepth {
+	if e.Kind == pack.Object && !e.Hidden && e.ID == (object.Version{}) && strings.Count(name.Key, "/") <= maxDepth {
 		for i := range name.Key {
 			if name.Key[i] == '/' && i > 0 {
 				r.parent(b, object.Name{Bucket: name.Bucket, Key: name.Key[:i]})
@@ -341,7 +342,7 @@ func (r *replay) again(b *index.Batch, name object.Name, e, old *entry) {
 	d.tally.pack(e.pack).Total += e.Len()
 	if e.pack < old.pack {
 		d.tally.pack(e.pack).Dead += e.Len()
-		if e.Kind == pack.Object {
+		if e.live() {
 			b.Set(deadKey(nil, name, e.pack), nil)
 		}
 		return
@@ -349,7 +350,7 @@ func (r *replay) again(b *index.Batch, name object.Name, e, old *entry) {
 	if p := d.tally.Packs[old.pack]; p != nil {
 		p.Dead += old.Len()
 	}
-	if old.Kind == pack.Object {
+	if old.live() {
 		b.Set(deadKey(nil, name, old.pack), nil)
 	}
 	b.Set(objectKey(nil, name), e.append(nil))

@@ -35,6 +35,9 @@ type rosterFacts struct {
 
 	// Behind tells which disks may have newer records than a disk knows of.
 	Behind map[string][]string `json:"behind,omitempty"`
+
+	// Versioned are the buckets that hold something with an ID.
+	Versioned []string `json:"versioned,omitempty"`
 }
 
 const (
@@ -170,6 +173,22 @@ func (r *roster) versions(mapNumber uint32, n uint64) (object.Version, error) {
 		}
 	}
 	return object.Version{Map: mapNumber, Counter: r.next.Add(n) - n}, nil
+}
+
+// keepVersions makes the roster tell that a bucket holds something with an ID.
+func (r *roster) keepVersions(bucket string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.facts.Versioned
+	if slices.Contains(before, bucket) {
+		return nil
+	}
+	r.facts.Versioned = append(slices.Clip(before), bucket)
+	err := r.raiseLocked()
+	if err != nil {
+		r.facts.Versioned = before
+	}
+	return err
 }
 
 // raise stores a higher ceiling and, where there are others to tell, that each

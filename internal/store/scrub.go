@@ -212,7 +212,7 @@ func (c *scrub) objects(d *drive) error {
 }
 
 func (c *scrub) object(d *drive, name object.Name, e *entry) error {
-	r, err := d.store.OpenVerified(c.ctx, name, object.Range{})
+	r, err := d.store.OpenVerified(c.ctx, inexact(name), object.Range{})
 	if err == nil {
 		if e.Extents {
 			var n int64

@@ -153,6 +153,10 @@ func (f failure) hook() fault.Hook {
 	return fault.FailNth(f.n, fault.AnyOp&^fault.OpLock, f.err)
 }
 
+func randomFailure(r *rand.Rand) failure {
+	return failure{n: 1 + r.Int64N(1+r.Int64N(2000)), ever: r.IntN(2) == 0, err: []error{syscall.EIO, syscall.ENOSPC, syscall.EROFS}[r.IntN(3)]}
+}
+
 // TestFaultAtEveryStep fails one operation of a drive, or all from one on, with
 // every error a drive has, during opening, work, background work and closing.
 // Nothing acknowledged is lost, nothing is half there, and when the fault is over
@@ -163,8 +167,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 		t.Run(fmt.Sprintf("disks=%d", disks), func(t *testing.T) {
 			runs(t, "PENSTOCK_FAULTS", 30, func(t *testing.T, seed uint64) {
 				r := random(seed, 12)
-				f := failure{n: 1 + r.Int64N(1+r.Int64N(2000)), ever: r.IntN(2) == 0, err: []error{syscall.EIO, syscall.ENOSPC, syscall.EROFS}[r.IntN(3)]}
-				atStep(t, f, disks, seed)
+				atStep(t, randomFailure(r), disks, seed)
 			})
 		})
 	}

@@ -99,19 +99,20 @@ func fill[T comparable](p *T, value T) {
 
 // Store is the objects on this node's disks.
 type Store struct {
-	opts    Options
-	log     *slog.Logger
-	drives  []*drive
-	absent  []string // identities of disks that belong here but were not given
-	roster  *roster
-	keys    keyLocks
-	hot     *hotTable
-	epoch   atomic.Uint64 // how often a disk came back; what was found before is not to be built on
-	memory  *semaphore.Weighted
-	windows sync.Pool // of batches
-	buffers buffers
-	metrics *metrics
-	closing sync.Once
+	opts      Options
+	log       *slog.Logger
+	drives    []*drive
+	absent    []string // identities of disks that belong here but were not given
+	roster    *roster
+	keys      keyLocks
+	hot       *hotTable
+	versioned versionedBuckets
+	epoch     atomic.Uint64 // how often a disk came back; what was found before is not to be built on
+	memory    *semaphore.Weighted
+	windows   sync.Pool // of batches
+	buffers   buffers
+	metrics   *metrics
+	closing   sync.Once
 }
 
 // Open opens the disks, brings their indexes up to date with their logs, and
@@ -170,6 +171,12 @@ func (s *Store) openDrives(ctx context.Context) error {
 		newest = max(newest, d.tally.Counter)
 	}
 	s.roster.atLeast(newest)
+	if !s.complete() { // else the disks know themselves
+		for _, bucket := range s.roster.facts.Versioned {
+			s.versioned.add(map[string]int64{bucket: 1})
+		}
+	}
+	s.roster.facts.Versioned = s.versioned.list()
 	err = s.roster.raise()
 	if disk.IsFull(err) && s.complete() && s.roster.goOn(newest) {
 		s.log.Warn("there is no room for the roster: only deletes can help", "error", err)

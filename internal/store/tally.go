@@ -5,6 +5,7 @@ import (
 
 	"penstock.dev/penstock/internal/index"
 	"penstock.dev/penstock/internal/object"
+	"penstock.dev/penstock/internal/pack"
 )
 
 // tally is what a disk counts while records come and go. It is stored with each
@@ -13,9 +14,10 @@ import (
 type tally struct {
 	Packs   map[uint64]*packTally `json:"packs"`
 	Buckets map[string]*Usage     `json:"buckets"`
-	Blobs   Usage                 `json:"blobs"`   // blobs in use and their bytes
-	Counter uint64                `json:"counter"` // the newest version's
-	Removed uint64                `json:"removed"` // packs that compaction has removed so far
+	Kept    map[string]int64      `json:"kept,omitempty"` // of each bucket, names that have an ID
+	Blobs   Usage                 `json:"blobs"`          // blobs in use and their bytes
+	Counter uint64                `json:"counter"`        // the newest version's
+	Removed uint64                `json:"removed"`        // packs that compaction has removed so far
 }
 
 // packTally counts the records of one pack.
@@ -41,7 +43,7 @@ type Usage struct {
 }
 
 func newTally() *tally {
-	return &tally{Packs: make(map[uint64]*packTally), Buckets: make(map[string]*Usage)}
+	return &tally{Packs: make(map[uint64]*packTally), Buckets: make(map[string]*Usage), Kept: make(map[string]int64)}
 }
 
 func decodeTally(state []byte) (*tally, error) {
@@ -72,17 +74,26 @@ func (t *tally) pack(id uint64) *packTally {
 	return p
 }
 
-// count adds an object to its bucket, or takes it away with a negative sign.
-func (t *tally) count(bucket string, size, sign int64) {
-	u := t.Buckets[bucket]
+// count adds an object to its bucket, or takes it away with a negative sign. A mark
+// of a deletion is no object.
+func (t *tally) count(name object.Name, e *entry, sign int64) {
+	if name.ID != (object.Version{}) {
+		if t.Kept[name.Bucket] += sign; t.Kept[name.Bucket] == 0 {
+			delete(t.Kept, name.Bucket)
+		}
+	}
+	if e.Kind != pack.Object {
+		return
+	}
+	u := t.Buckets[name.Bucket]
 	if u == nil {
 		u = new(Usage)
-		t.Buckets[bucket] = u
+		t.Buckets[name.Bucket] = u
 	}
 	u.Objects += sign
-	u.Bytes += sign * size
+	u.Bytes += sign * e.Size
 	if *u == (Usage{}) {
-		delete(t.Buckets, bucket)
+		delete(t.Buckets, name.Bucket)
 	}
 }
 

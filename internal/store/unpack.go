@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -41,6 +42,7 @@ type Unpacked struct {
 	Path        string            `json:"path"`
 	Bucket      string            `json:"bucket"`
 	Key         string            `json:"key"`
+	ID          string            `json:"id,omitempty"` // as in packs; "null" for what has none and is not the newest
 	Size        int64             `json:"size"`
 	CRC32       string            `json:"crc32"`
 	ETag        string            `json:"etag"`
@@ -53,8 +55,9 @@ type Unpacked struct {
 // Unpack restores the objects of data directories that no server uses, from
 // packs and blobs alone: index, roster and control records are not needed, and
 // nothing in the directories is changed. Objects become files bucket/key under
-// out; those whose key cannot be a path get an escaped one. The file
-// .penstock/objects.ndjson lists all of them with what else is known.
+// out; those whose key cannot be a path get an escaped one. Versions that are not the
+// newest stand likewise under .penstock/versions/ID. The file .penstock/objects.ndjson
+// lists all of them with what else is known. What lies beside buckets is left out.
 func Unpack(ctx context.Context, disks []Disk, out string, o UnpackOptions) (UnpackReport, error) {
 	u := &unpack{opts: o, newest: make(map[object.Name]unpackEntry)}
 	defer u.close()
@@ -205,18 +208,12 @@ func (u *unpack) restore(ctx context.Context) error {
 	}
 	defer list.Close()
 	lines := json.NewEncoder(list)
-	names := make([]object.Name, 0, len(u.newest))
-	for name, e := range u.newest {
-		if e.Kind == pack.Object {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, func(a, b object.Name) int { return strings.Compare(a.String(), b.String()) })
+	names, tops := u.objects()
 	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		line, err := u.object(name, u.newest[name])
+		line, err := u.object(name, u.newest[name], tops[name])
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			return err
 		}
@@ -236,13 +233,53 @@ func (u *unpack) restore(ctx context.Context) error {
 	return list.Close()
 }
 
+// objects returns the names of what is to be restored, in order, and which of them
+// are what their key alone means.
+func (u *unpack) objects() (names []object.Name, tops map[object.Name]bool) {
+	newest := make(map[object.Name]object.Name) // without an ID -> with
+	for name, e := range u.newest {
+		if e.Kind == pack.Tombstone || strings.Contains(name.Bucket, object.Beside("", "")) {
+			continue
+		}
+		if e.Kind == pack.Object {
+			names = append(names, name)
+		}
+		key := exactOf(name, false)
+		if best, ok := newest[key]; !ok || e.Version.After(u.newest[best].Version) {
+			newest[key] = name
+		}
+	}
+	slices.SortFunc(names, func(a, b object.Name) int {
+		return cmp.Or(strings.Compare(a.String(), b.String()), b.ID.Compare(a.ID))
+	})
+	tops = make(map[object.Name]bool, len(newest))
+	for _, name := range newest {
+		tops[name] = true
+	}
+	return names, tops
+}
+
+// versionText is how an ID stands in paths.
+func versionText(id object.Version) string {
+	if id == (object.Version{}) {
+		return "null"
+	}
+	return fmt.Sprintf("%08x%016x", id.Map, id.Counter)
+}
+
 // object restores one object to a file that is whole or not there.
-func (u *unpack) object(name object.Name, e unpackEntry) (*Unpacked, error) {
+func (u *unpack) object(name object.Name, e unpackEntry, top bool) (*Unpacked, error) {
 	rec, payload, err := e.file.Read(e.Location, nil)
 	if err != nil {
 		return nil, err
 	}
-	file, where, err := u.create(name)
+	id, under := versionText(name.ID), ""
+	if !top {
+		under = ".penstock/versions/" + id + "/"
+	} else if name.ID == (object.Version{}) {
+		id = ""
+	}
+	file, where, err := u.create(under, name)
 	if err != nil {
 		return nil, err
 	}
@@ -259,15 +296,15 @@ func (u *unpack) object(name object.Name, e unpackEntry) (*Unpacked, error) {
 	}
 	info := rec.Info()
 	return &Unpacked{
-		Path: where, Bucket: name.Bucket, Key: name.Key, Size: info.Size, CRC32: fmt.Sprintf("%08x", info.CRC32), ETag: info.ETag,
+		Path: where, Bucket: name.Bucket, Key: name.Key, ID: id, Size: info.Size, CRC32: fmt.Sprintf("%08x", info.CRC32), ETag: info.ETag,
 		Version: info.Version.String(), Modified: info.Modified, ContentType: info.ContentType, Metadata: info.Metadata,
 	}, nil
 }
 
 // create opens a file for an object under its own name or, where that cannot be
 // a path, or is taken by a directory or file, under an escaped one.
-func (u *unpack) create(name object.Name) (*os.File, string, error) {
-	plain := name.String()
+func (u *unpack) create(under string, name object.Name) (*os.File, string, error) {
+	plain := under + name.String()
 	if filepath.IsLocal(plain) && path.Clean(plain) == plain && !strings.ContainsAny(plain, "\x00\n\r\\") {
 		if f, err := u.createAt(plain); err == nil {
 			return f, plain, nil
@@ -279,7 +316,7 @@ func (u *unpack) create(name object.Name) (*os.File, string, error) {
 	if len(escaped) > 200 {
 		escaped = fmt.Sprintf("%s~%x", escaped[:180], sha256.Sum256([]byte(name.Key)))
 	}
-	where := ".penstock/escaped/" + name.Bucket + "/" + escaped
+	where := under + ".penstock/escaped/" + name.Bucket + "/" + escaped
 	f, err := u.createAt(where)
 	return f, where, err
 }

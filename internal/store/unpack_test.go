@@ -95,12 +95,68 @@ func unpacked(t *testing.T, drives ...*fault.Memory) (map[object.Name][]byte, st
 		if line.Size != int64(len(data)) || line.CRC32 != fmt.Sprintf("%08x", crc32.ChecksumIEEE(data)) {
 			t.Errorf("%q: listed as %d bytes, has %d", line.Path, line.Size, len(data))
 		}
-		got[object.Name{Bucket: line.Bucket, Key: line.Key}] = data
+		name := object.Name{Bucket: line.Bucket, Key: line.Key}
+		if rest, older := strings.CutPrefix(line.Path, ".penstock/versions/"); older {
+			if name.ID = idOf(t, line.ID); !strings.HasPrefix(rest, line.ID+"/") {
+				t.Errorf("version %s is at %q", line.ID, line.Path)
+			}
+		} else if line.ID != "" && idOf(t, line.ID).String() != line.Version {
+			t.Errorf("version %s has ID %s", line.Version, line.ID)
+		}
+		got[name] = data
 	}
 	if report.Objects != int64(len(got)) {
 		t.Errorf("reported %d objects, listed %d", report.Objects, len(got))
 	}
 	return got, report
+}
+
+func idOf(t *testing.T, text string) (id object.Version) {
+	t.Helper()
+	if text == "null" {
+		return object.NullID
+	}
+	if _, err := fmt.Sscanf(text, "%08x%016x", &id.Map, &id.Counter); err != nil || len(text) != 24 {
+		t.Fatalf("ID %q: %v", text, err)
+	}
+	return id
+}
+
+// TestUnpackVersions restores the newest version of each key under its name, unless it
+// is the mark of a deletion, and the others beside them; and nothing of what lies
+// beside buckets.
+func TestUnpackVersions(t *testing.T) {
+	t.Parallel()
+	for _, disks := range []int{1, 3} {
+		t.Run(fmt.Sprintf("disks=%d", disks), func(t *testing.T) {
+			runs(t, "PENSTOCK_UNPACKS", 5, func(t *testing.T, seed uint64) {
+				box, k := newMachine(disks, seed), newKeeper()
+				_, end := box.die(1<<40, true)
+				s, stop, err := running(box.options(false, plain))
+				must(t, err)
+				c := newClient(k, s, random(seed, 96), "")
+				for range 200 {
+					must(t, c.step())
+				}
+				end()
+				stop() //nolint:errcheck // the process is dead
+				want := make(map[object.Name][]byte)
+				for _, name := range c.mine {
+					for i, v := range k.only(name) {
+						if of := v.name(name); i > 0 && !v.marker {
+							want[of] = k.data(v.n)
+						} else if !v.marker {
+							want[name] = k.data(v.n)
+						}
+					}
+				}
+				got, report := unpacked(t, box.drives...)
+				if !maps.EqualFunc(got, want, bytes.Equal) || report.Problems > 0 {
+					t.Fatalf("%d problems; restored %v, not %v", report.Problems, slices.Collect(maps.Keys(got)), slices.Collect(maps.Keys(want)))
+				}
+			})
+		})
+	}
 }
 
 // TestUnpack restores what crashed drives hold, with and without what they have

@@ -53,7 +53,8 @@ type window struct {
 
 // wanted is one item on its way.
 type wanted struct {
-	ref   object.Ref
+	ref   object.Ref  // with an exact name
+	asked *object.Ref // as it was asked for, if that is another one
 	place place
 	head  int32  // bytes of the record's head that are read as well
 	bytes []byte // where its content is read to; when it is done, what was asked for
@@ -109,8 +110,9 @@ func (w *window) close() {
 	w.store.windows.Put(w)
 }
 
-// gather looks up references until the window is full and returns how many.
-func (w *window) gather(refs []object.Ref) int {
+// gather looks up references until the window is full and returns how many. If not
+// nil, asked are the same ones as they were asked for.
+func (w *window) gather(refs, asked []object.Ref) int {
 	w.letGo()
 	w.items, w.spans = w.items[:0], w.spans[:0]
 	w.free, w.room = w.warm, warmWindow
@@ -124,6 +126,9 @@ func (w *window) gather(refs []object.Ref) int {
 			w.hash(refs[i:min(len(refs), i+64)])
 		}
 		it := wanted{ref: ref}
+		if asked != nil {
+			it.asked = &asked[i]
+		}
 		it.place, it.err = w.store.placeOf(ref.Name, w.hashes[i])
 		size := it.size()
 		if i == 0 && size > warmWindow {
