@@ -12,6 +12,7 @@ import (
 type Bucket struct {
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
+	Owner   string    `json:"owner"`  // the user who made it
 	Quota   int64     `json:"quota"`  // bytes it may hold; zero: no limit
 	Verify  string    `json:"verify"` // "always": every byte is checked on every read
 	Objects int64     `json:"objects"`

@@ -34,6 +34,10 @@ type DatasetVersion struct {
 	Columns  []string  `json:"columns"`
 	Logical  string    `json:"logical"` // SHA-256 of the manifest's logical part, in hexadecimal
 	Created  time.Time `json:"created,omitzero"`
+
+	// Base is for PublishDataset alone: the version whose shards this one keeps, zero if
+	// it keeps none.
+	Base int64 `json:"base,omitempty"`
 }
 
 // settle gives the versions what they share.
@@ -45,14 +49,29 @@ func (d *Dataset) settle() {
 
 // Datasets returns all datasets that have a version, in the order of their names.
 func (c *Client) Datasets(ctx context.Context) ([]Dataset, error) {
-	var answer struct {
-		Datasets []Dataset `json:"datasets"`
+	var all []Dataset
+	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
+	for after := ""; ; query.Set("after", after) {
+		var page struct {
+			Datasets []Dataset `json:"datasets"`
+			Next     string    `json:"next"`
+		}
+		_, _, err := c.do(ctx, call{method: http.MethodGet, url: c.path("/v1/datasets", query), what: "datasets", out: &page})
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page.Datasets {
+			d.settle()
+			all = append(all, d)
+		}
+		switch {
+		case page.Next == "":
+			return all, nil
+		case page.Next <= after:
+			return nil, c.errorf(Internal, "listing datasets does not get on: after %q comes %q", after, page.Next)
+		}
+		after = page.Next
 	}
-	_, _, err := c.do(ctx, call{method: http.MethodGet, url: c.path("/v1/datasets", nil), what: "datasets", out: &answer})
-	for i := range answer.Datasets {
-		answer.Datasets[i].settle()
-	}
-	return answer.Datasets, err
 }
 
 // Dataset returns a dataset, or NotFound. One whose versions were all removed is still
@@ -70,7 +89,8 @@ func (c *Client) Dataset(ctx context.Context, name string) (Dataset, error) {
 // PublishDataset makes a version known, whose manifest and shards are stored already,
 // and returns it with the time at which it was Created. It answers Exists if there is
 // such a version, Stale if another number is the next one, Invalid if the manifest is
-// not there or has another ETag.
+// not there or has another ETag, NotFound if there is no such bucket or the version's
+// Base was removed.
 func (c *Client) PublishDataset(ctx context.Context, name string, version int64, v DatasetVersion) (DatasetVersion, error) {
 	if err := object.ValidateDataset(name); err != nil {
 		return DatasetVersion{}, err

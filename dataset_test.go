@@ -119,3 +119,33 @@ func TestPublishAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestManyDatasets: a listing goes on over all pages.
+func TestManyDatasets(t *testing.T) {
+	node := testcluster.Start(t, testcluster.Options{Binary: binary})
+	c, err := penstock.New(penstock.Options{Endpoint: node.Endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	makeBucket(t, c, "photos")
+	v := stage(t, c, "cats", 1)
+	const count = 1001 // pages have 1000
+	for i := range count {
+		if _, err := c.PublishDataset(t.Context(), fmt.Sprintf("set-%04d", i), 1, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := c.Datasets(t.Context())
+	if err != nil || len(all) != count {
+		t.Fatalf("%d, %v", len(all), err)
+	}
+	for i, d := range all {
+		if d.Name != fmt.Sprintf("set-%04d", i) || d.Versions[0].Bucket != "photos" {
+			t.Fatalf("%d: %+v", i, d)
+		}
+	}
+	v.Base = 7
+	_, err = c.PublishDataset(t.Context(), "set-0000", 2, v)
+	wantKind(t, err, penstock.NotFound)
+}

@@ -110,6 +110,7 @@ func (p *program) bucketShowCommand() *cobra.Command {
 		return printFields(p.out,
 			"name", bucket.Name,
 			"created", bucket.Created.UTC().Format(time.RFC3339),
+			"owner", bucket.Owner,
 			"objects", fmt.Sprint(bucket.Objects),
 			"bytes", fmt.Sprintf("%d (%s)", bucket.Bytes, formatSize(bucket.Bytes)),
 			"quota", quotaText(bucket.Quota),

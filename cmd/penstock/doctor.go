@@ -82,6 +82,9 @@ Exits with 1 if a check failed; a warning is not a failure.`,
 // defaultListen is where a node listens when it is told nothing else.
 const defaultListen = "127.0.0.1:7400"
 
+// defaultS3 is where its S3 door is.
+const defaultS3 = "127.0.0.1:7480"
+
 func (p *program) printFindings(e *examination, asJSON bool) error {
 	if asJSON {
 		return p.printJSON(e.findings)

@@ -62,7 +62,7 @@ func (p *program) root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}, p.serveCommand(), p.benchCommand(), p.bucketCommand(), p.datasetCommand(), p.putCommand(), p.getCommand(), p.listCommand(), p.statCommand(),
-		p.removeCommand(), p.copyCommand(), p.scrubCommand(), p.unpackCommand(), p.doctorCommand(), p.versionCommand(),
+		p.removeCommand(), p.copyCommand(), p.scrubCommand(), p.userCommand(), p.unpackCommand(), p.doctorCommand(), p.versionCommand(),
 		p.completionCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Long = `Penstock carries training data from slow, cheap storage to GPUs.

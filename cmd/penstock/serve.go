@@ -30,6 +30,9 @@ directories and shown once. To listen beyond loopback a token must exist.`,
 	durability := choice{value: "strict", allowed: []string{"strict", "relaxed"}}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.Listen, "listen", defaultListen, "`ADDRESS` to listen at, host:port")
+	flags.StringVar(&opts.S3, "s3", defaultS3, "`ADDRESS` of the S3 door, host:port, or off")
+	flags.StringVar(&opts.S3Region, "s3-region", "us-east-1", "`REGION` that S3 clients are told; they may sign for any")
+	flags.StringArrayVar(&opts.S3Domains, "s3-domain", nil, "host `NAME` of the S3 door, so that a bucket is found at bucket.NAME; may be repeated")
 	flags.StringVar(&opts.Name, "name", "", "what to call the node: `NAME` (default the host's name)")
 	flags.StringVar(&opts.TLSCert, "tls-cert", "", "PEM `FILE` of the certificate; turns TLS on")
 	flags.StringVar(&opts.TLSKey, "tls-key", "", "PEM `FILE` of the certificate's key")
@@ -41,6 +44,9 @@ directories and shown once. To listen beyond loopback a token must exist.`,
 			return err
 		}
 		opts.Data = data.disks()
+		if opts.S3Optional = !cmd.Flags().Changed("s3"); opts.S3 == "off" {
+			opts.S3 = ""
+		}
 		opts.Relaxed = durability.value == "relaxed"
 		p.rootKeys(&opts)
 		opts.Version = readVersion().Version
@@ -129,6 +135,9 @@ func announce(out io.Writer, s server.Started) {
 	}
 	if fresh.Token != "" {
 		fmt.Fprintf(out, "  PENSTOCK_TOKEN=%s\n", fresh.Token.Reveal())
+	}
+	if s.S3 != "" {
+		fmt.Fprintf(out, "S3 at %s\n", s.S3)
 	}
 	fmt.Fprintf(out, "penstock %s ready at %s\n", s.Name, s.URL)
 }

@@ -47,7 +47,19 @@ func settle(cmd *cobra.Command, env func(string) (string, bool)) error {
 }
 
 // settable reports whether a flag may come from the environment or a file.
-func settable(flag *pflag.Flag) bool { return flag.Name != "help" && flag.Name != "config" }
+func settable(flag *pflag.Flag) bool {
+	return flag.Name != "help" && flag.Name != "config" && flag.Annotations[flagOnly] == nil
+}
+
+// flagOnly marks flags that have no other way in.
+const flagOnly = "flag only"
+
+// onlyFlags marks flags whose names mean something else in the environment.
+func onlyFlags(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		cmd.Flag(name).Annotations = map[string][]string{flagOnly: {"true"}}
+	}
+}
 
 // envName returns the environment variable of a flag.
 func envName(flag string) string {

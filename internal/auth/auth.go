@@ -1,9 +1,17 @@
-// Package auth says who a caller is. Doors ask it; nothing below them does.
+// Package auth says who a caller is and what he may do. Doors ask it; nothing below
+// them does.
 //
-// There is one user now, root, with an S3 key pair and a token for the native
-// door. They are given, or made at the first start and kept as a control record,
-// which lies in files of mode 0600. An Authority is not changed after it is made,
-// so it may be used concurrently.
+// Root has an S3 key pair and a token for the native door. They are given, or made at
+// the first start and kept as a control record, which lies in files of mode 0600.
+// Other users are control records, too: a name, a key pair and the hash of a token.
+// Run follows the records and keeps a snapshot of them, so that each node sees the
+// changes of all, and Check and Key ask nobody.
+//
+// What a bucket's owner, grants, canned ACL and policy let a user do is decided in one
+// place for all doors, Allowed, in the words of S3: see rights.go for the table from
+// actions to rights.
+//
+// All methods of Authority may be called concurrently.
 package auth
 
 import (
@@ -14,6 +22,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"penstock.dev/penstock/internal/cluster"
 	"penstock.dev/penstock/internal/object"
@@ -65,17 +76,27 @@ type Options struct {
 	// MustExist fails with Denied when there is neither a given nor a kept token,
 	// instead of making one: for a door that is open to the network.
 	MustExist bool
-	Rand      io.Reader // nil means crypto/rand
+	Rand      io.Reader        // nil means crypto/rand
+	Clock     func() time.Time // nil means time.Now
 }
 
 // Authority knows the users.
 type Authority struct {
-	root  Credentials
-	token [sha256.Size]byte // of root's token
+	control cluster.Control
+	root    Credentials
+	token   [sha256.Size]byte // of root's token
+	random  io.Reader
+	clock   func() time.Time
+
+	users    atomic.Pointer[directory]
+	applying sync.Mutex // orders the replacing of users; readers do not take it
+	policies policies
 }
 
-// Open finds or makes the root user's credentials. fresh are those that were made
-// just now and that somebody should be shown, once; their other fields are empty.
+// Open finds or makes the root user's credentials, and reads the other users. fresh
+// are those credentials that were made just now and that somebody should be shown,
+// once; their other fields are empty. Changes made through other nodes are seen while
+// Run runs.
 func Open(ctx context.Context, control cluster.Control, o Options) (a *Authority, fresh Credentials, err error) {
 	if err := o.Given.Validate(); err != nil {
 		return nil, fresh, err
@@ -92,7 +113,15 @@ func Open(ctx context.Context, control cluster.Control, o Options) (a *Authority
 		}
 		root := kept.or(o.Given)
 		if root.complete() {
-			return &Authority{root: root, token: sha256.Sum256([]byte(root.Token))}, fresh, nil
+			a := &Authority{control: control, root: root, token: sha256.Sum256([]byte(root.Token)), random: o.Rand, clock: o.Clock}
+			if a.random == nil {
+				a.random = rand.Reader
+			}
+			if a.clock == nil {
+				a.clock = time.Now
+			}
+			a.users.Store(&directory{})
+			return a, fresh, a.refresh(ctx)
 		}
 		// Only what is neither given nor kept is made: a secret that nobody was shown
 		// helps nobody.
@@ -181,30 +210,47 @@ func add(ctx context.Context, control cluster.Control, before cluster.Record, ke
 	return made, nil
 }
 
-// User is who a caller proved to be.
+// User is who a caller proved to be. The zero value is somebody without credentials.
 type User struct {
 	Name string
 	Root bool
 }
 
 // Root returns the user who may do everything.
-func Root() User { return User{Name: "root", Root: true} }
+func Root() User { return User{Name: object.RootUser, Root: true} }
 
-// Check returns the user a bearer token belongs to, or Denied. It takes the same
-// time for every wrong token.
+// Anonymous reports whether it is somebody without credentials.
+func (u User) Anonymous() bool { return u == User{} }
+
+// Check returns the user a bearer token belongs to, or Denied. Tokens are looked up by
+// their hashes, so the time it takes tells nothing about those that are right.
 func (a *Authority) Check(token string) (User, error) {
 	sum := sha256.Sum256([]byte(token))
-	if subtle.ConstantTimeCompare(sum[:], a.token[:]) != 1 {
-		return User{}, errToken
+	if subtle.ConstantTimeCompare(sum[:], a.token[:]) == 1 {
+		return Root(), nil
 	}
-	return Root(), nil
+	if name, ok := a.users.Load().byToken[sum]; ok {
+		return User{Name: name}, nil
+	}
+	return User{}, errToken
 }
 
 var errToken = object.Errorf(object.Denied, "the token is not valid")
 
+// Key returns whose an access key is, and the secret that belongs to it.
+func (a *Authority) Key(accessKey string) (User, Secret, bool) {
+	if accessKey == a.root.AccessKey {
+		return Root(), a.root.SecretKey, true
+	}
+	if k, ok := a.users.Load().byKey[accessKey]; ok {
+		return User{Name: k.name}, k.secret, true
+	}
+	return User{}, "", false
+}
+
 // RootOnly reports whether root is the only user: then a machine's own users may
 // be served without a token.
-func (a *Authority) RootOnly() bool { return true }
+func (a *Authority) RootOnly() bool { return len(a.users.Load().accounts) == 0 }
 
 // Keys returns the root user's key pair, for signatures.
 func (a *Authority) Keys() (accessKey string, secretKey Secret) {

@@ -187,11 +187,12 @@ func (t *bucketDraft) again(ctx context.Context, name string, err error) bool {
 }
 
 // publish stores the manifest, tells the node, and tidies up.
-func (t *bucketDraft) publish(ctx context.Context, size int64) error {
+func (t *bucketDraft) publish(ctx context.Context, size int64, base uint64) error {
 	v, err := t.describe(size)
 	if err != nil {
 		return err
 	}
+	v.Base = int64(base) // the node makes sure that it is still there
 	name, tag, err := t.putManifest(ctx)
 	if err != nil {
 		return err

@@ -269,3 +269,66 @@ func TestNodeGoesAway(t *testing.T) {
 		t.Error(r.problems)
 	}
 }
+
+// TestRemoveBesideCreate: whichever of them comes first, no version that is there lacks
+// a shard. A Create whose base is gone publishes nothing.
+func TestRemoveBesideCreate(t *testing.T) {
+	r := newRig(t)
+	random := seeded(t)
+	tree := randomTree(random, 40)
+	tree.write(t, r.tree)
+	r.mustCreate(dataset.Options{ShardSize: 50 << 10})
+	change := func(i int) {
+		more := content{fmt.Sprintf("more/%d.jpg", i): fmt.Sprint("new ", i)}
+		more.write(t, r.tree)
+		maps.Copy(tree, more)
+	}
+
+	// The base goes after it was read.
+	change(0)
+	looked := 0
+	var opts dataset.Options
+	opts.SetClock(func() time.Time {
+		if looked++; looked == 2 {
+			must(t, dataset.Remove(t.Context(), r.place(), 1))
+		}
+		return time.Now()
+	})
+	if _, err := r.create(opts); !object.Is(err, object.NotFound) || !strings.Contains(err.Error(), "version 1 of dataset set") {
+		t.Fatalf("a base that is gone: %v, looked %d times", err, looked)
+	}
+	if d, err := r.client.Dataset(t.Context(), "set"); err != nil || len(d.Versions) != 0 || d.Next != 2 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	r.mustCreate(dataset.Options{ShardSize: 50 << 10})
+	r.holds(2, tree)
+	r.noRubbish(2)
+
+	// And at any other moment.
+	failed := 0
+	for i := 1; i <= 12; i++ {
+		change(i)
+		before, err := dataset.Versions(t.Context(), r.place())
+		must(t, err)
+		gone := before[len(before)-1]
+		wait := time.Duration(random.IntN(30)) * time.Millisecond
+		var removing sync.WaitGroup
+		removing.Go(func() {
+			time.Sleep(wait) // it is the race that is looked for
+			if err := dataset.Remove(t.Context(), r.place(), gone); err != nil {
+				t.Errorf("removing %d: %v", gone, err)
+			}
+		})
+		_, err = r.create(dataset.Options{})
+		removing.Wait()
+		if err != nil {
+			failed++
+			if !object.Is(err, object.NotFound) && !object.Is(err, object.Busy) {
+				t.Errorf("creating: %v", err)
+			}
+			r.mustCreate(dataset.Options{ShardSize: 50 << 10})
+		}
+		r.holds(0, tree)
+	}
+	t.Logf("%d of 12 found their base gone", failed)
+}

@@ -125,12 +125,11 @@ func (m *maker) publish(ctx context.Context, w *manifest.Writer) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if m.report.Kept > 0 { // somebody may have removed it
-		if _, err := m.place.manifest(ctx, m.base.version); err != nil {
-			return err
-		}
+	base := uint64(0)
+	if m.report.Kept > 0 {
+		base = m.base.version
 	}
-	if err := m.draft.publish(ctx, m.report.Bytes); err != nil {
+	if err := m.draft.publish(ctx, m.report.Bytes, base); err != nil {
 		return err
 	}
 	m.report.Version, m.report.Published = m.base.next, true

@@ -130,7 +130,7 @@ func (t *directoryDraft) begin(ctx context.Context, n note) error {
 	if err != nil {
 		return err
 	}
-	if t.note = left; left.sameAs(n) && left.Begun.Before(n.Begun) {
+	if t.note = left; left.sameAs(n) {
 		return nil
 	}
 	if err := t.discard(); err != nil {
@@ -238,7 +238,8 @@ func (t *directoryDraft) manifest() string {
 	return filepath.Join(t.place.dir, manifestName(t.version)+unfinished)
 }
 
-func (t *directoryDraft) publish(context.Context, int64) error {
+// publish need not look for the base: who removes one holds the lock.
+func (t *directoryDraft) publish(context.Context, int64, uint64) error {
 	t.found = slices.DeleteFunc(t.found, func(name string) bool { return t.mine[name] })
 	if err := t.discard(); err != nil {
 		return err

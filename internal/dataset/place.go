@@ -99,8 +99,10 @@ type draft interface {
 	manifest() string
 
 	// publish makes it the version's, with all shards that were written or reused, and
-	// removes what was left otherwise. bytes is how many there are in fields.
-	publish(ctx context.Context, bytes int64) error
+	// removes what was left otherwise. bytes is how many there are in fields. base is
+	// the version whose shards it keeps, zero if it keeps none: it answers NotFound if
+	// that was removed.
+	publish(ctx context.Context, bytes int64, base uint64) error
 
 	// close ends the draft, published or not.
 	close()
@@ -118,9 +120,12 @@ func newNote(from Origin, begun time.Time) note {
 	return note{From: hex.EncodeToString(sum[:16]), Begun: begun}
 }
 
-// sameAs reports whether the writers of both notes have read the same files, so far as
-// these were not changed.
-func (n note) sameAs(other note) bool { return n.From != "" && n.From == other.From }
+// sameAs reports whether the writer of a later note reads the same files, so far as
+// these were not changed. If the clock was set back in between it says no: files may
+// have changed that look older than n.
+func (n note) sameAs(later note) bool {
+	return n.From != "" && n.From == later.From && n.Begun.Before(later.Begun)
+}
 
 // settled is how much older than a note a file must be to be taken for unchanged:
 // the kernel's time of a change may lag behind the clock by as much.

@@ -12,8 +12,9 @@ import (
 // Remove takes a version away, or all if its number is 0, and removes those of its
 // shards that no other version has. Shards that were taken as they were found, and
 // lie elsewhere, stay. If it breaks off, no version lacks anything, and what is left
-// is removed by nobody. In a bucket it must not run beside a Create of the same name,
-// which may build on what is removed.
+// is removed by nobody. Beside it a Create of the same name that builds on what is
+// removed either fails or has published its version before: then the shards which that
+// one keeps stay.
 func Remove(ctx context.Context, place Place, version uint64) error {
 	release, err := place.hold()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"penstock.dev/penstock/internal/dataset"
 	"penstock.dev/penstock/internal/manifest"
@@ -256,4 +257,22 @@ func TestDatasetInsideOfItsTree(t *testing.T) {
 		m.mustCreate(dataset.Options{Repack: true})
 		m.holds(uint64(version+1), tree)
 	}
+}
+
+// TestAClockThatWasSetBack: by the clock a file is older than the last version, and was
+// changed after it all the same.
+func TestAClockThatWasSetBack(t *testing.T) {
+	m := newMaker(t)
+	tree := content{"a.jpg": "one", "b.jpg": "two"}
+	tree.write(t, m.tree)
+	var ahead dataset.Options
+	ahead.SetClock(func() time.Time { return time.Now().Add(time.Hour) })
+	m.mustCreate(ahead)
+	tree["b.jpg"] = "TWO"
+	tree.write(t, m.tree)
+	settle()
+	if report := m.mustCreate(dataset.Options{}); report.Changed != 1 || report.Kept != 1 {
+		t.Errorf("%+v", report)
+	}
+	m.holds(2, tree)
 }

@@ -10,8 +10,9 @@ import (
 	"penstock.dev/penstock/internal/object"
 )
 
-// admit decides whether a request may go on. It is the only place that does, and
-// every request passes it, routed or not: what is not said to be open is closed.
+// admit decides whether a request may go on, as far as that depends on who sends it. It
+// is the only place that does, and every request passes it, routed or not: what is not
+// said to be open is closed. What else a route asks for is asked by its permit.
 func (a *API) admit(x *exchange) error {
 	need := forUsers
 	if x.route != nil {
@@ -20,12 +21,12 @@ func (a *API) admit(x *exchange) error {
 	if need == forAll {
 		return nil
 	}
-	user, err := a.identify(x.r)
-	if err != nil {
+	var err error
+	if x.user, err = a.identify(x.R); err != nil {
 		a.metrics.refusedAccess.Inc()
 		return err
 	}
-	if need == forRoot && !user.Root {
+	if need == forRoot && !x.user.Root {
 		a.metrics.refusedAccess.Inc()
 		return object.Errorf(object.Denied, "this is for the root user only")
 	}

@@ -12,7 +12,7 @@ import (
 func matrix() []httpapi.RouteInfo {
 	all := httpapi.Routes()
 	for i := range all {
-		all[i].Pattern = strings.NewReplacer("{bucket}", "bucket", "{key}", "some/key", "{dataset}", "cats", "{version}", "1", "*", "symbol").Replace(all[i].Pattern)
+		all[i].Pattern = strings.NewReplacer("{bucket}", "bucket", "{key}", "some/key", "{dataset}", "cats", "{version}", "1", "{user}", "root", "*", "symbol").Replace(all[i].Pattern)
 	}
 	for _, path := range []string{"/v1/nothing", "/favicon.ico", "/v1", "/v1/objects", "//healthz", "/healthz/", "/healthz/../v1/buckets", "/%68ealthz", "/debug/pprof", "/v1/objects/bucket/k/../../../healthz"} {
 		all = append(all, httpapi.RouteInfo{Method: "GET", Pattern: path, Name: "none"})

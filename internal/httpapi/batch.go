@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net/http"
 
+	"penstock.dev/penstock/internal/door"
 	"penstock.dev/penstock/internal/object"
 	"penstock.dev/penstock/internal/wire"
 )
@@ -17,16 +18,9 @@ const keptRefsBody = 1 << 20
 
 // batch answers many references at once, in frames or as a tar.
 func (a *API) batch(x *exchange) error {
-	if err := x.noQuery(); err != nil {
-		return err
-	}
-	refs, err := x.refs()
-	if err != nil {
-		return err
-	}
-	x.bodyDone()
-	items := a.node.Batch(x.r.Context(), refs)
-	if x.r.Header.Get("Accept") == tarType {
+	x.BodyDone()
+	items := a.node.Batch(x.R.Context(), x.refs)
+	if x.R.Header.Get("Accept") == tarType {
 		return x.sendTar(items)
 	}
 	f := a.frames.Get().(*frames)
@@ -34,8 +28,8 @@ func (a *API) batch(x *exchange) error {
 		f.release()
 		a.frames.Put(f)
 	}()
-	f.begin(x, len(refs))
-	if len(refs) == 0 {
+	f.begin(x, len(x.refs))
+	if len(x.refs) == 0 {
 		return f.end()
 	}
 	for item, err := range items {
@@ -46,8 +40,8 @@ func (a *API) batch(x *exchange) error {
 	return nil
 }
 
-// refs reads what a batch asks for.
-func (x *exchange) refs() ([]object.Ref, error) {
+// readRefs reads what a batch asks for.
+func (x *exchange) readRefs() ([]object.Ref, error) {
 	kind, err := x.contentType(jsonContent)
 	if err != nil {
 		return nil, err
@@ -74,7 +68,7 @@ func (x *exchange) refs() ([]object.Ref, error) {
 
 // contentType returns the kind of a request's body.
 func (x *exchange) contentType(otherwise string) (string, error) {
-	values := x.r.Header["Content-Type"]
+	values := x.R.Header["Content-Type"]
 	if len(values) == 0 {
 		return otherwise, nil
 	}
@@ -94,7 +88,7 @@ func unsupported(kind, first, second string) error {
 
 // readUpTo appends the whole body to b, in memory that grows with what comes.
 func (x *exchange) readUpTo(b []byte, limit int) ([]byte, error) {
-	r := x.body()
+	r := x.Body()
 	for {
 		if len(b) == cap(b) {
 			b = append(b, 0)[:len(b)]
@@ -103,7 +97,7 @@ func (x *exchange) readUpTo(b []byte, limit int) ([]byte, error) {
 		b = b[:len(b)+n]
 		switch {
 		case len(b) > limit:
-			return b, tooLarge(int64(limit))
+			return b, door.TooLarge(int64(limit))
 		case err == io.EOF:
 			return b, nil
 		case err != nil:

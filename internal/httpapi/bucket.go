@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 
+	"penstock.dev/penstock/internal/auth"
 	"penstock.dev/penstock/internal/node"
 )
 
@@ -15,7 +16,7 @@ func (a *API) putBucket(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	b, err := a.node.CreateBucket(x.r.Context(), x.name.Bucket, props)
+	b, err := a.node.CreateBucketAs(x.R.Context(), x.name.Bucket, props, auth.OwnedBy(x.user), a.authority.Standing(x.user.Name)...)
 	if err != nil {
 		return err
 	}
@@ -27,7 +28,7 @@ func (a *API) patchBucket(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	b, err := a.node.SetBucket(x.r.Context(), x.name.Bucket, body)
+	b, err := a.node.SetBucket(x.R.Context(), x.name.Bucket, body)
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (x *exchange) properties() ([]byte, error) {
 	if err := x.noQuery(); err != nil {
 		return nil, err
 	}
-	return x.readSmall()
+	return x.ReadSmall(x.Body(), maxSmallBody)
 }
 
 func (a *API) getBucket(x *exchange) error {
@@ -57,7 +58,7 @@ func (a *API) deleteBucket(x *exchange) error {
 	if err := x.noQuery(); err != nil {
 		return err
 	}
-	if err := a.node.DeleteBucket(x.r.Context(), x.name.Bucket); err != nil {
+	if err := a.node.DeleteBucket(x.R.Context(), x.name.Bucket); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
@@ -70,7 +71,9 @@ func (a *API) listBuckets(x *exchange) error {
 	}
 	answer := bucketsJSON{Buckets: []bucketJSON{}}
 	for _, b := range a.node.Buckets() {
-		answer.Buckets = append(answer.Buckets, newBucketJSON(b, a.node.Usage(b.Name)))
+		if auth.Sees(x.user, b.Access) {
+			answer.Buckets = append(answer.Buckets, newBucketJSON(b, a.node.Usage(b.Name)))
+		}
 	}
 	return x.respond(http.StatusOK, answer)
 }

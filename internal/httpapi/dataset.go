@@ -9,12 +9,14 @@ import (
 	"io"
 	"net/http"
 
+	"penstock.dev/penstock/internal/door"
 	"penstock.dev/penstock/internal/node"
-	"penstock.dev/penstock/internal/object"
 )
 
 type datasetsJSON struct {
-	Datasets []datasetJSON `json:"datasets"`
+	Datasets  []datasetJSON `json:"datasets"`
+	Truncated bool          `json:"truncated,omitempty"`
+	Next      string        `json:"next,omitempty"`
 }
 
 type datasetJSON struct {
@@ -41,50 +43,49 @@ type publishJSON struct {
 	Fields   []string `json:"fields"`
 	Columns  []string `json:"columns"`
 	Logical  string   `json:"logical"`
+	Base     int64    `json:"base,omitempty"`
 }
 
+// maxPageVersions bounds the versions of a page of datasets, which have up to ten
+// thousand each. A page ends before the dataset that would take it beyond, unless that
+// is the first.
+const maxPageVersions = 10000
+
+// listDatasets answers with one page of the datasets.
 func (a *API) listDatasets(x *exchange) error {
-	if err := x.noQuery(); err != nil {
-		return err
-	}
-	all, err := a.node.Datasets(x.r.Context())
+	opts, err := parseList(x.R.URL.RawQuery, "after", "limit")
 	if err != nil {
 		return err
 	}
-	answer := datasetsJSON{Datasets: []datasetJSON{}}
+	all, err := a.node.Datasets(x.R.Context())
+	if err != nil {
+		return err
+	}
+	answer, versions := datasetsJSON{Datasets: []datasetJSON{}}, 0
 	for _, d := range all {
+		if d.Name <= opts.After || x.may("s3:GetObject", manifestOf(&d)) != nil {
+			continue
+		}
+		versions += len(d.Versions)
+		if count := len(answer.Datasets); count == opts.Limit || (count > 0 && versions > maxPageVersions) {
+			answer.Truncated, answer.Next = true, answer.Datasets[count-1].Name
+			break
+		}
 		answer.Datasets = append(answer.Datasets, newDatasetJSON(d))
 	}
 	return x.respondTagged(answer)
 }
 
 func (a *API) getDataset(x *exchange) error {
-	if err := x.noQuery(); err != nil {
-		return err
-	}
-	d, err := a.node.Dataset(x.r.Context(), x.dataset)
-	if err != nil {
-		return err
-	}
-	return x.respondTagged(newDatasetJSON(d))
+	return x.respondTagged(newDatasetJSON(x.set))
 }
 
 func (a *API) putDataset(x *exchange) error {
-	if err := x.noQuery(); err != nil {
-		return err
-	}
-	body, err := x.readSmall()
-	if err != nil {
-		return err
-	}
-	var p publishJSON
-	if err := decodeStrictly(body, &p); err != nil {
-		return object.Errorf(object.Invalid, "a version is described by one JSON object: %v", err)
-	}
-	v, err := a.node.PublishDataset(x.r.Context(), x.dataset, p.Bucket, node.DatasetVersion{
+	p := &x.publish
+	v, err := a.node.PublishDataset(x.R.Context(), x.dataset, p.Bucket, node.DatasetVersion{
 		Version: x.version, Manifest: p.Manifest, ETag: p.ETag, Samples: p.Samples, Bytes: p.Bytes,
 		Fields: p.Fields, Columns: p.Columns, Logical: p.Logical,
-	})
+	}, p.Base)
 	if err != nil {
 		return err
 	}
@@ -93,10 +94,7 @@ func (a *API) putDataset(x *exchange) error {
 
 // deleteDataset removes the version that the path names, or all if it names none.
 func (a *API) deleteDataset(x *exchange) error {
-	if err := x.noQuery(); err != nil {
-		return err
-	}
-	if err := a.node.RemoveDataset(x.r.Context(), x.dataset, x.version); err != nil {
+	if err := a.node.RemoveDataset(x.R.Context(), x.dataset, x.version); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
@@ -113,7 +111,7 @@ func (x *exchange) respondTagged(v any) error {
 	sum := sha256.Sum256(body)
 	tag := hex.EncodeToString(sum[:16])
 	x.Header()["Etag"] = []string{`"` + tag + `"`}
-	if matches(x.r.Header["If-None-Match"], tag, false) {
+	if door.Matches(x.R.Header["If-None-Match"], tag, false) {
 		x.WriteHeader(http.StatusNotModified)
 		return nil
 	}

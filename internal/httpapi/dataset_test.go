@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -129,4 +130,65 @@ func TestBadDatasets(t *testing.T) {
 		t.Error(body)
 	}
 	d.want(t, 201, "PUT", "/v1/datasets/cats/1", good)
+}
+
+// TestPagesOfDatasets: pages follow one another, each with what comes behind the one
+// before, and say whether there are more.
+func TestPagesOfDatasets(t *testing.T) {
+	d := open(t, config{})
+	var names []string
+	for _, name := range []string{"a", "b-1", "b", "c", "d"} {
+		d.want(t, 201, "PUT", "/v1/datasets/"+name+"/1", described(t, d, 1)) // the same manifest for all
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	type page struct {
+		Datasets  []struct{ Name string }
+		Truncated bool
+		Next      string
+	}
+	get := func(query string) (p page, found []string) {
+		body, _ := d.want(t, 200, "GET", "/v1/datasets"+query, "")
+		if err := json.Unmarshal([]byte(body), &p); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range p.Datasets {
+			found = append(found, one.Name)
+		}
+		return p, found
+	}
+	if p, found := get(""); !slices.Equal(found, names) || p.Truncated || p.Next != "" {
+		t.Errorf("%+v", p)
+	}
+	for limit := 1; limit <= 6; limit++ {
+		var all []string
+		for after := ""; ; {
+			p, found := get(fmt.Sprintf("?limit=%d&after=%s", limit, after))
+			if all = append(all, found...); len(found) > limit || p.Truncated != (p.Next != "") {
+				t.Errorf("limit %d: %+v", limit, p)
+			}
+			if after = p.Next; after == "" {
+				break
+			}
+		}
+		if !slices.Equal(all, names) {
+			t.Errorf("limit %d: %q", limit, all)
+		}
+	}
+	if p, found := get("?after=b"); !slices.Equal(found, []string{"b-1", "c", "d"}) || p.Truncated {
+		t.Errorf("%+v", p)
+	}
+	if _, found := get("?after=zzz"); found != nil {
+		t.Errorf("%q", found)
+	}
+	for _, query := range []string{"?limit=0", "?limit=10001", "?limit=x", "?prefix=a", "?delimiter=/", "?after=a&after=b"} {
+		body, _ := d.want(t, 400, "GET", "/v1/datasets"+query, "")
+		wantError(t, body, "Invalid", "")
+	}
+	// With a tag of its own each.
+	_, one := d.want(t, 200, "GET", "/v1/datasets?limit=1", "")
+	_, two := d.want(t, 200, "GET", "/v1/datasets?limit=2", "")
+	if one.Get("Etag") == two.Get("Etag") {
+		t.Error("pages share a tag")
+	}
 }

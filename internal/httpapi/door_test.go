@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"penstock.dev/penstock/internal/auth"
+	"penstock.dev/penstock/internal/cluster"
 	"penstock.dev/penstock/internal/httpapi"
 	"penstock.dev/penstock/internal/node"
 	"penstock.dev/penstock/internal/node/nodetest"
@@ -32,6 +33,9 @@ type door struct {
 	addr     string
 	registry *prometheus.Registry
 	client   *http.Client
+
+	control   cluster.Control
+	authority *auth.Authority
 }
 
 type config struct {
@@ -53,6 +57,8 @@ func open(t testing.TB, c config) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
+	nodetest.Run(t, authority.Run)
+	d.control, d.authority = control, authority
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

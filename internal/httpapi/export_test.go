@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"net"
 	"net/http"
 
 	"penstock.dev/penstock/internal/object"
@@ -10,21 +9,21 @@ import (
 // What tests need to see from inside: the parsers that are fuzzed, and the table
 // of routes, from which the tests of access are made.
 var (
-	ParseRange = parseRange
-	ParseList  = parseList
+	ParseList = parseList
 )
 
 // RouteInfo is a line of the table.
 type RouteInfo struct {
 	Method, Pattern, Name string
 	Open, Root            bool
+	Action                string // what the caller must be allowed to do
 }
 
 // Routes returns the table.
 func Routes() []RouteInfo {
 	var all []RouteInfo
 	for _, r := range routes() {
-		all = append(all, RouteInfo{r.method, r.pattern, r.name, r.access == forAll, r.access == forRoot})
+		all = append(all, RouteInfo{r.method, r.pattern, r.name, r.access == forAll, r.access == forRoot, r.action})
 	}
 	return all
 }
@@ -49,12 +48,10 @@ func Answers() int { return len(answers) }
 // RefusalBody is what a connection too many is told.
 const RefusalBody = refusalBody
 
-// TCP returns the connection itself.
-func (c *tcpConn) TCP() *net.TCPConn { return c.TCPConn }
-
 // Route returns the name and the route of a request, if it has both.
 func (a *API) Route(r *http.Request) (object.Name, string, error) {
-	x := &exchange{api: a, r: r}
+	x := &exchange{api: a}
+	x.R = r
 	rest, escaped := a.router.match(x)
 	if x.route == nil || x.route.split == nil {
 		return object.Name{}, x.routeName(), nil

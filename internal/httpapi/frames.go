@@ -39,7 +39,7 @@ func newFrames() any { return &frames{} }
 func (f *frames) begin(x *exchange, count int) {
 	f.x, f.count, f.left, f.begun = x, count, count, false
 	f.clear()
-	h := x.w.Header()
+	h := x.W.Header()
 	h["Content-Type"] = []string{wire.BatchType}
 	h["X-Content-Type-Options"] = noSniff
 }
@@ -141,8 +141,8 @@ func (f *frames) flush(tail []byte) error {
 // connection, not in one of chunks. So the answer is made that if a large item
 // comes before anything was sent. The end mark tells whether it was whole.
 func (f *frames) large(r object.Reader) error {
-	if !f.x.sent {
-		f.x.w.Header()["Transfer-Encoding"] = []string{"identity"}
+	if !f.x.Sent {
+		f.x.W.Header()["Transfer-Encoding"] = []string{"identity"}
 	}
 	_, length := r.Bounds()
 	if err := f.open(length); err != nil {

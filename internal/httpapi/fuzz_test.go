@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"bufio"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,35 +12,6 @@ import (
 	"penstock.dev/penstock/internal/httpapi"
 	"penstock.dev/penstock/internal/object"
 )
-
-func FuzzRange(f *testing.F) {
-	for _, s := range []string{"bytes=0-1", "bytes=-5", "bytes=5-", "bytes=0-0,5-", "bytes=-0", "bytes=9223372036854775807-9223372036854775807", "bytes=-9223372036854775808", "x=1", "bytes=,"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, header string) {
-		r, part, err := httpapi.ParseRange(header)
-		if err != nil {
-			if !object.Is(err, object.Invalid) || part {
-				t.Fatalf("%q: %v, %v", header, part, err)
-			}
-			return
-		}
-		if !part && r != (object.Range{}) {
-			t.Fatalf("%q is the whole, but %+v", header, r)
-		}
-		for _, size := range []int64{0, 1, 10, 1 << 40, 1<<63 - 1} {
-			offset, length, err := r.Resolve(size)
-			var outside *object.RangeError
-			switch {
-			case errors.As(err, &outside):
-			case err != nil:
-				t.Fatalf("%q of %d bytes: %v", header, size, err)
-			case offset < 0 || length < 0 || offset+length > size || (part && length == 0):
-				t.Fatalf("%q of %d bytes is %d bytes at %d", header, size, length, offset)
-			}
-		}
-	})
-}
 
 func FuzzList(f *testing.F) {
 	for _, s := range []string{"prefix=a&limit=5", "delimiter=%2F&after=b", "limit=0", "limit=00010", "prefix=%ff", "a;b", "%zz", "prefix&prefix"} {

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"penstock.dev/penstock/internal/door"
 	"penstock.dev/penstock/internal/object"
 )
 
@@ -30,7 +31,7 @@ const (
 // much on its headers as on everything else at the door, so they get one
 // allocation.
 func (x *exchange) stamp(info *object.Info) {
-	b := append(x.text[:0], '"')
+	b := append(x.Text[:0], '"')
 	b = append(b, info.ETag...)
 	b = append(b, '"')
 	etag := len(b)
@@ -44,40 +45,47 @@ func (x *exchange) stamp(info *object.Info) {
 	b = strconv.AppendUint(b, info.Version.Counter, 10)
 	version := len(b)
 	b = appendCRC(b, info.CRC32)
-	x.text = b
+	x.Text = b
 	s := string(b)
 
-	h := x.w.Header()
-	h["Etag"] = x.value(s[:etag])
-	h["Last-Modified"] = x.value(s[etag:seconds])
-	h[headerModified] = x.value(s[seconds:modified])
-	h[headerVersion] = x.value(s[modified:version])
-	h[headerCRC32] = x.value(s[version:])
+	h := x.W.Header()
+	h["Etag"] = x.Value(s[:etag])
+	h["Last-Modified"] = x.Value(s[etag:seconds])
+	h[headerModified] = x.Value(s[seconds:modified])
+	h[headerVersion] = x.Value(s[modified:version])
+	h[headerCRC32] = x.Value(s[version:])
 }
 
 // describe sets the headers that say what an object is.
 func (x *exchange) describe(info *object.Info) {
 	x.stamp(info)
-	h := x.w.Header()
-	if x.r.Method != http.MethodGet || x.r.Header["Range"] != nil {
+	h := x.W.Header()
+	if x.R.Method != http.MethodGet || x.R.Header["Range"] != nil {
 		h["Accept-Ranges"] = byteRanges // elsewhere it would be the ninth header, for which the map grows
 	}
 	h["X-Content-Type-Options"] = noSniff
 	if info.ContentType == "" {
 		h["Content-Type"] = plainBytes
 	} else {
-		h["Content-Type"] = x.value(info.ContentType)
+		h["Content-Type"] = x.Value(info.ContentType)
 		// What a user stored must not act in a browser as a page of this node.
 		h["Content-Security-Policy"] = sandbox
 	}
 	for key, value := range info.Metadata {
-		h[headerMeta+key] = []string{value}
+		switch key {
+		case "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires":
+			h[key] = []string{value} // as it was given at another door
+		default:
+			if key[0] < 'A' || key[0] > 'Z' { // else it is that door's own
+				h[headerMeta+key] = []string{value}
+			}
+		}
 	}
 }
 
 // measure sets Content-Length, and for a part Content-Range.
 func (x *exchange) measure(offset, length, size int64, part bool) {
-	b := strconv.AppendInt(x.text[:0], length, 10)
+	b := strconv.AppendInt(x.Text[:0], length, 10)
 	n := len(b)
 	if part {
 		b = append(b, "bytes "...)
@@ -87,22 +95,13 @@ func (x *exchange) measure(offset, length, size int64, part bool) {
 		b = append(b, '/')
 		b = strconv.AppendInt(b, size, 10)
 	}
-	x.text = b
+	x.Text = b
 	s := string(b)
-	h := x.w.Header()
-	h["Content-Length"] = x.value(s[:n])
+	h := x.W.Header()
+	h["Content-Length"] = x.Value(s[:n])
 	if part {
-		h["Content-Range"] = x.value(s[n:])
+		h["Content-Range"] = x.Value(s[n:])
 	}
-}
-
-// value returns a slice that holds v. It lives in the exchange: net/http copies
-// the header when it is sent, which is before the exchange ends.
-func (x *exchange) value(v string) []string {
-	i := x.used
-	x.used++
-	x.values[i] = v
-	return x.values[i : i+1 : i+1]
 }
 
 func appendCRC(b []byte, crc uint32) []byte {
@@ -115,7 +114,7 @@ func appendCRC(b []byte, crc uint32) []byte {
 
 // putOptions reads what the headers say about an object that is being stored.
 func putOptions(h http.Header) (opts object.PutOptions, err error) {
-	if opts.Condition, err = writeCondition(h); err != nil {
+	if opts.Condition, err = door.WriteCondition(h); err != nil {
 		return opts, err
 	}
 	opts.ContentType = h.Get("Content-Type")

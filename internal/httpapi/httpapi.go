@@ -3,10 +3,10 @@
 // once, and writes; it knows no disks and makes no decisions about data.
 //
 // A request passes, in this order: the bound on connections (Listener), the
-// table of routes (routes.go), authentication, the slots of its class, its
-// handler. The table is the only list of routes: the router, the OpenAPI document
+// table of routes (routes.go), authentication (access.go), the slots of its class,
+// what its user may do (permit.go), its handler. The table is the only list of routes: the router, the OpenAPI document
 // and the tests of authentication are all made from it, so a new route cannot
-// escape them. A route is closed unless it says otherwise.
+// escape them. A route is root's unless it says otherwise.
 //
 // Handlers work on an exchange, not on a http.ResponseWriter. The exchange keeps
 // the way from a file to the socket open (ReadFrom, and thereby sendfile), sends
@@ -27,6 +27,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"penstock.dev/penstock/internal/auth"
+	"penstock.dev/penstock/internal/door"
 	"penstock.dev/penstock/internal/node"
 	"penstock.dev/penstock/internal/object"
 )
@@ -57,21 +58,19 @@ type API struct {
 	authority *auth.Authority
 	loopback  bool
 	address   string
-	limits    Limits
 	log       *slog.Logger
 	logRate   *rate.Limiter
 	clock     func() time.Time
+	door      *door.Door
 	gatherer  prometheus.Gatherer
 	metrics   *metrics
 	router    router
 	document  []byte
 	exchanges sync.Pool
-	frames    sync.Pool    // of *frames
-	bodies    sync.Pool    // of *[]byte, for requests that are held in memory
-	rounds    sync.Pool    // of *[]byte of roundBytes
-	conns     atomic.Int64 // open connections of all listeners
+	frames    sync.Pool // of *frames
+	bodies    sync.Pool // of *[]byte, for requests that are held in memory
+	rounds    sync.Pool // of *[]byte of roundBytes
 	ready     atomic.Bool
-	presence  presence
 }
 
 // New makes a door. It is not ready until SetReady.
@@ -80,7 +79,7 @@ func New(o Options) (*API, error) {
 		return nil, err
 	}
 	a := &API{
-		node: o.Node, authority: o.Authority, loopback: o.Loopback, address: o.Address, limits: o.Limits,
+		node: o.Node, authority: o.Authority, loopback: o.Loopback, address: o.Address,
 		log: o.Logger, logRate: rate.NewLimiter(1, 10), clock: o.Clock, gatherer: o.Gatherer,
 	}
 	if a.log == nil {
@@ -92,7 +91,6 @@ func New(o Options) (*API, error) {
 	if a.gatherer == nil {
 		a.gatherer = prometheus.NewRegistry()
 	}
-	a.presence.empty = make(chan struct{})
 	a.exchanges.New = func() any { return new(exchange) }
 	a.frames.New = newFrames
 	a.bodies.New = func() any { return new([]byte) }
@@ -101,20 +99,26 @@ func New(o Options) (*API, error) {
 		return &b
 	}
 	table := routes()
-	slots := map[class]*slots{
-		dataClass: newSlots(o.Limits.Requests), batchClass: newSlots(o.Limits.Batches), controlClass: newSlots(o.Limits.ControlRequests),
+	slots := map[class]*door.Slots{
+		dataClass: door.NewSlots(o.Limits.Requests), batchClass: door.NewSlots(o.Limits.Batches), controlClass: door.NewSlots(o.Limits.ControlRequests),
 	}
 	a.router = newRouter(table, slots)
 	a.metrics = newMetrics(table)
+	var err error
+	a.door, err = door.New(door.Options{
+		Limits: o.Limits.Limits, Refusal: refusal, Refused: a.metrics.refusedConns.Inc, Clock: a.clock, Logger: a.log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	for class, name := range map[class]string{dataClass: "data", batchClass: "batch", controlClass: "control"} {
 		a.metrics.watch("penstock_http_requests_in_flight", "Requests that take up a slot now.",
-			prometheus.Labels{"class": name}, func() float64 { return float64(slots[class].used.Load()) })
+			prometheus.Labels{"class": name}, func() float64 { return float64(slots[class].Used()) })
 	}
-	a.metrics.watch("penstock_http_connections", "Connections open now.", nil, func() float64 { return float64(a.conns.Load()) })
+	a.metrics.watch("penstock_http_connections", "Connections open now.", nil, func() float64 { return float64(a.door.Connections()) })
 	if err := a.metrics.register(o.Registry); err != nil {
 		return nil, err
 	}
-	var err error
 	a.document, err = document(table, o.Version)
 	return a, err
 }
@@ -127,11 +131,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := a.exchanges.Get().(*exchange)
 	x.begin(a, w, r)
 	defer a.finish(x)
-	if !a.presence.enter() {
+	if !a.door.Enter() {
 		x.fail(errStopping)
 		return
 	}
-	defer a.presence.leave()
+	defer a.door.Leave()
 	if err := a.serve(x); err != nil {
 		x.fail(err)
 	}
@@ -145,20 +149,28 @@ func (a *API) serve(x *exchange) error {
 	if x.route == nil {
 		return x.unrouted()
 	}
-	if !x.route.slots.take() {
+	if !x.route.slots.Take() {
 		a.metrics.refusedSlots.Inc()
 		return errSlots
 	}
-	defer x.route.slots.release()
+	defer x.route.slots.Release()
 	if x.route.split != nil {
 		if err := x.route.split(x, rest, escaped); err != nil {
+			return err
+		}
+	}
+	if x.route.access == forAllowed {
+		if err := x.route.permit(a, x); err != nil {
+			if object.Is(err, object.Denied) {
+				a.metrics.refusedAccess.Inc()
+			}
 			return err
 		}
 	}
 	if err := x.route.handle(a, x); err != nil {
 		return err
 	}
-	x.sendHeader()
+	x.SendHeader()
 	return nil
 }
 
@@ -177,11 +189,11 @@ func (a *API) finish(x *exchange) {
 	if failure != nil && !abort {
 		a.metrics.panics.Inc()
 		a.log.Error("a request handler panicked", "route", x.routeName(), "panic", failure, "stack", stack())
-		if abort = x.sent; !abort {
+		if abort = x.Sent; !abort {
 			x.fail(object.Errorf(object.Internal, "a request handler panicked"))
 		}
 	}
-	a.metrics.observe(x, a.clock().Sub(x.start), abort)
+	a.metrics.observe(x, a.clock().Sub(x.Start), abort)
 	x.end()
 	a.exchanges.Put(x)
 	if abort {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"time"
 
+	"penstock.dev/penstock/internal/auth"
 	"penstock.dev/penstock/internal/node"
 	"penstock.dev/penstock/internal/object"
 )
@@ -64,6 +65,7 @@ type propertiesJSON struct {
 type bucketJSON struct {
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
+	Owner   string    `json:"owner"`
 	Quota   int64     `json:"quota"`
 	Verify  string    `json:"verify"`
 	Objects int64     `json:"objects"`
@@ -72,7 +74,7 @@ type bucketJSON struct {
 }
 
 func newBucketJSON(b node.Bucket, u node.Usage) bucketJSON {
-	return bucketJSON{Name: b.Name, Created: b.Created, Quota: b.Quota, Verify: b.Verify, Objects: u.Objects, Bytes: u.Bytes, Problem: b.Problem}
+	return bucketJSON{Name: b.Name, Created: b.Created, Owner: auth.Owner(b.Access), Quota: b.Quota, Verify: b.Verify, Objects: u.Objects, Bytes: u.Bytes, Problem: b.Problem}
 }
 
 type bucketsJSON struct {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	bounds "penstock.dev/penstock/internal/door"
 	"penstock.dev/penstock/internal/httpapi"
 	"penstock.dev/penstock/internal/node"
 	"penstock.dev/penstock/internal/node/nodetest"
@@ -75,7 +76,7 @@ func TestSlots(t *testing.T) {
 }
 
 func TestConnections(t *testing.T) {
-	d := open(t, config{options: httpapi.Options{Limits: httpapi.Limits{Connections: 2}}})
+	d := open(t, config{options: httpapi.Options{Limits: httpapi.Limits{Limits: bounds.Limits{Connections: 2}}}})
 	var idle []net.Conn
 	for range 2 {
 		c, err := net.Dial("tcp", d.addr)
@@ -106,7 +107,7 @@ func TestConnections(t *testing.T) {
 }
 
 func TestBodyLimit(t *testing.T) {
-	d := open(t, config{options: httpapi.Options{Limits: httpapi.Limits{Body: 1000}}})
+	d := open(t, config{options: httpapi.Options{Limits: httpapi.Limits{Limits: bounds.Limits{Body: 1000}}}})
 	d.put(t, "k", strings.Repeat("x", 1000))
 	body, _ := d.want(t, 413, "PUT", "/v1/objects/bucket/l", strings.Repeat("x", 1001))
 	wantError(t, body, "Invalid", "limit of 1000 bytes")
@@ -124,7 +125,7 @@ func TestBodyLimit(t *testing.T) {
 
 // TestSlowBody begins a body and does not go on.
 func TestSlowBody(t *testing.T) {
-	d := open(t, config{options: httpapi.Options{Limits: httpapi.Limits{Pace: 100 * time.Millisecond, HeaderTimeout: 500 * time.Millisecond}}})
+	d := open(t, config{options: httpapi.Options{Limits: httpapi.Limits{Limits: bounds.Limits{Pace: 100 * time.Millisecond, HeaderTimeout: 500 * time.Millisecond}}}})
 	for _, head := range []string{"Content-Length: 100\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n5\r\nabc"} {
 		answer, body := d.raw(t, "PUT /v1/objects/bucket/k HTTP/1.1\r\nHost: localhost\r\n"+head, false)
 		if answer.StatusCode != http.StatusRequestTimeout || !answer.Close {
@@ -167,7 +168,7 @@ func (r closingReader) WriteTo(w io.Writer) (int64, error) {
 // TestSlowReader asks for much and takes nothing: the request must end by itself.
 func TestSlowReader(t *testing.T) {
 	store := closing{nodetest.NewStore(), make(chan struct{})}
-	d := open(t, config{store: store, options: httpapi.Options{Limits: httpapi.Limits{Pace: 20 * time.Millisecond}}})
+	d := open(t, config{store: store, options: httpapi.Options{Limits: httpapi.Limits{Limits: bounds.Limits{Pace: 20 * time.Millisecond}}}})
 	if _, err := d.node.Put(t.Context(), object.Name{Bucket: "bucket", Key: "k"}, bytes.NewReader(make([]byte, 32<<20)), object.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +323,7 @@ func (h halfway) Put(_ context.Context, _ object.Name, r io.Reader, _ object.Put
 func TestUnwantedBody(t *testing.T) {
 	d := open(t, config{
 		store:   halfway{nodetest.NewStore()},
-		options: httpapi.Options{Limits: httpapi.Limits{Pace: time.Second, HeaderTimeout: time.Second}},
+		options: httpapi.Options{Limits: httpapi.Limits{Limits: bounds.Limits{Pace: time.Second, HeaderTimeout: time.Second}}},
 	})
 	answer, body := d.raw(t, "PUT /v1/objects/bucket/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2097252\r\n\r\n"+strings.Repeat("x", 2<<20), false)
 	if answer.StatusCode != 503 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -23,7 +24,7 @@ const (
 
 // listObjects answers with one page of a bucket's listing.
 func (a *API) listObjects(x *exchange) error {
-	opts, err := parseList(x.r.URL.RawQuery)
+	opts, err := parseList(x.R.URL.RawQuery, "prefix", "delimiter", "after", "limit")
 	if err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (a *API) listObjects(x *exchange) error {
 	opts.Limit++ // one more, to learn whether there are more
 	page := pageJSON{Bucket: x.name.Bucket, Prefix: opts.Prefix, Entries: []entryJSON{}, Prefixes: []string{}}
 	n, bytes := 0, 0
-	for e, err := range a.node.List(x.r.Context(), x.name.Bucket, opts) {
+	for e, err := range a.node.List(x.R.Context(), x.name.Bucket, opts) {
 		if errors.Is(err, object.ErrIncomplete) {
 			page.Incomplete = true
 			continue
@@ -58,9 +59,9 @@ func (a *API) listObjects(x *exchange) error {
 	return x.respond(http.StatusOK, page)
 }
 
-// parseList reads the parameters of a listing. Each may be given once; unknown
-// ones are refused, since a misspelt prefix would list everything.
-func parseList(query string) (object.ListOptions, error) {
+// parseList reads those parameters of a listing that are known. Each may be given
+// once; others are refused, since a misspelt prefix would list everything.
+func parseList(query string, known ...string) (object.ListOptions, error) {
 	opts := object.ListOptions{Limit: defaultPage}
 	if query == "" {
 		return opts, nil
@@ -70,6 +71,9 @@ func parseList(query string) (object.ListOptions, error) {
 		return opts, object.Errorf(object.Invalid, "the parameters are badly written: %v", err)
 	}
 	for name, given := range values {
+		if !slices.Contains(known, name) {
+			return opts, object.Errorf(object.Invalid, "%.40q is not a parameter of this listing; there are %s", name, strings.Join(known, ", "))
+		}
 		if len(given) != 1 {
 			return opts, object.Errorf(object.Invalid, "parameter %.40q is given %d times", name, len(given))
 		}
@@ -91,8 +95,6 @@ func setList(opts *object.ListOptions, name, value string) error {
 	}
 	field := map[string]*string{"prefix": &opts.Prefix, "delimiter": &opts.Delimiter, "after": &opts.After}[name]
 	switch {
-	case field == nil:
-		return object.Errorf(object.Invalid, "%.40q is not a parameter of a listing; there are prefix, delimiter, after and limit", name)
 	case len(value) > object.MaxKey:
 		return object.Errorf(object.Invalid, "%s of %d bytes is longer than any key can be", name, len(value))
 	case !utf8.ValidString(value):

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/url"
 
+	"penstock.dev/penstock/internal/door"
 	"penstock.dev/penstock/internal/node"
 	"penstock.dev/penstock/internal/object"
 )
@@ -10,15 +11,15 @@ import (
 // member returns which file inside the object is asked for, none if the object
 // itself is.
 func (x *exchange) member() (string, error) {
-	if x.r.URL.RawQuery == "" {
+	if x.R.URL.RawQuery == "" {
 		return "", nil
 	}
-	values, err := url.ParseQuery(x.r.URL.RawQuery)
+	values, err := url.ParseQuery(x.R.URL.RawQuery)
 	if err != nil {
 		return "", object.Errorf(object.Invalid, "the parameters are badly written: %v", err)
 	}
 	if len(values) != 1 || len(values["member"]) != 1 || values["member"][0] == "" {
-		return "", object.Errorf(object.Invalid, "this request takes one parameter, member, the path of a file inside a tar, not %.80q", x.r.URL.RawQuery)
+		return "", object.Errorf(object.Invalid, "this request takes one parameter, member, the path of a file inside a tar, not %.80q", x.R.URL.RawQuery)
 	}
 	return values["member"][0], nil
 }
@@ -32,17 +33,17 @@ func describeMember(m node.Member) object.Info {
 
 // getMember sends a file inside a tar, or a range of it.
 func (a *API) getMember(x *exchange, path string) error {
-	wanted, part, err := x.wantedRange()
+	wanted, part, err := x.Range()
 	if err != nil {
 		return err
 	}
-	m, reader, err := a.node.OpenMember(x.r.Context(), x.name, path, wanted)
-	if part && (isOutside(err) || err == nil) && !rangeApplies(x.r.Header, describeMember(m)) {
+	m, reader, err := a.node.OpenMember(x.R.Context(), x.name, path, wanted)
+	if part && (isOutside(err) || err == nil) && !door.RangeApplies(x.R.Header, describeMember(m)) {
 		if reader != nil {
 			reader.Close() //nolint:errcheck // opened for reading
 		}
 		part = false
-		m, reader, err = a.node.OpenMember(x.r.Context(), x.name, path, object.Range{})
+		m, reader, err = a.node.OpenMember(x.R.Context(), x.name, path, object.Range{})
 	}
 	if err != nil && !isOutside(err) {
 		return err
@@ -60,7 +61,7 @@ func (a *API) getMember(x *exchange, path string) error {
 	x.describe(&info)
 	if reader == nil {
 		x.measure(0, 0, m.Size, false)
-		x.sendHeader()
+		x.SendHeader()
 		return nil
 	}
 	return x.pour(reader, m.Offset, m.Size, part)
@@ -68,7 +69,7 @@ func (a *API) getMember(x *exchange, path string) error {
 
 // headMember describes a file inside a tar.
 func (a *API) headMember(x *exchange, path string) error {
-	m, err := a.node.Member(x.r.Context(), x.name, path)
+	m, err := a.node.Member(x.R.Context(), x.name, path)
 	if err != nil {
 		return err
 	}
@@ -78,6 +79,6 @@ func (a *API) headMember(x *exchange, path string) error {
 	}
 	x.describe(&info)
 	x.measure(0, info.Size, info.Size, false)
-	x.sendHeader()
+	x.SendHeader()
 	return nil
 }

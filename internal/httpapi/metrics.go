@@ -91,13 +91,13 @@ func (m *metrics) observe(x *exchange, took time.Duration, aborted bool) {
 	if x.route != nil {
 		r = m.byRoute[x.route]
 	}
-	m.answered(r, x.status).Inc()
+	m.answered(r, x.Status).Inc()
 	r.seconds.Observe(took.Seconds())
-	if x.written > 0 && x.r.Method != http.MethodHead {
-		r.sent.Add(float64(x.written))
+	if x.Written > 0 && x.R.Method != http.MethodHead {
+		r.sent.Add(float64(x.Written))
 	}
-	if x.received > 0 {
-		r.received.Add(float64(x.received))
+	if x.Received > 0 {
+		r.received.Add(float64(x.Received))
 	}
 	if aborted {
 		r.aborted.Inc()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"penstock.dev/penstock/internal/door"
 	"penstock.dev/penstock/internal/object"
 )
 
@@ -33,7 +34,7 @@ func (x *exchange) pour(reader object.Reader, start, size int64, part bool) erro
 	offset, length := reader.Bounds()
 	x.measure(offset-start, length, size, part)
 	if part {
-		x.status = http.StatusPartialContent
+		x.Status = http.StatusPartialContent
 	}
 	n, err := reader.WriteTo(x)
 	if err == nil && n != length {
@@ -46,8 +47,8 @@ func (x *exchange) pour(reader object.Reader, start, size int64, part bool) erro
 // if they fail, or If-Range says that the client has another object, the range
 // does not matter, even when it lies outside.
 func (a *API) openObject(x *exchange) (reader object.Reader, part bool, err error) {
-	ctx, h := x.r.Context(), x.r.Header
-	wanted, part, err := x.wantedRange()
+	ctx, h := x.R.Context(), x.R.Header
+	wanted, part, err := x.Range()
 	if err != nil {
 		return nil, false, err
 	}
@@ -55,7 +56,7 @@ func (a *API) openObject(x *exchange) (reader object.Reader, part bool, err erro
 	if !part || (err != nil && !isOutside(err)) {
 		return reader, false, err
 	}
-	if h["If-Range"] == nil && !conditional(h) {
+	if h["If-Range"] == nil && !door.Conditional(h) {
 		return reader, true, err
 	}
 	var info object.Info
@@ -64,7 +65,7 @@ func (a *API) openObject(x *exchange) (reader object.Reader, part bool, err erro
 	} else if info, err = a.node.Stat(ctx, x.name); err != nil {
 		return nil, false, err
 	}
-	if rangeApplies(h, info) && readVerdict(h, info) == proceed {
+	if door.RangeApplies(h, info) && door.ReadVerdict(h, info) == door.Proceed {
 		if reader == nil {
 			_, _, err = wanted.Resolve(info.Size)
 		}
@@ -88,15 +89,15 @@ func isOutside(err error) bool {
 
 // weigh answers a read whose conditions do not let it go on.
 func (x *exchange) weigh(info *object.Info) (done bool, err error) {
-	if !conditional(x.r.Header) {
+	if !door.Conditional(x.R.Header) {
 		return false, nil
 	}
-	switch readVerdict(x.r.Header, *info) {
-	case notModified:
+	switch door.ReadVerdict(x.R.Header, *info) {
+	case door.NotModified:
 		x.describe(info)
 		x.WriteHeader(http.StatusNotModified)
 		return true, nil
-	case failed:
+	case door.Failed:
 		return false, object.Errorf(object.Stale, "%s has ETag %s and was modified at %s", x.name, info.ETag, info.Modified.UTC().Format(http.TimeFormat))
 	}
 	return false, nil
@@ -109,7 +110,7 @@ func (a *API) headObject(x *exchange) error {
 	} else if path != "" {
 		return a.headMember(x, path)
 	}
-	info, err := a.node.Stat(x.r.Context(), x.name)
+	info, err := a.node.Stat(x.R.Context(), x.name)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (a *API) headObject(x *exchange) error {
 	}
 	x.describe(&info)
 	x.measure(0, info.Size, info.Size, false)
-	x.sendHeader()
+	x.SendHeader()
 	return nil
 }
 
@@ -127,40 +128,33 @@ func (a *API) putObject(x *exchange) error {
 	if err := x.noQuery(); err != nil {
 		return err
 	}
-	opts, err := putOptions(x.r.Header)
+	opts, err := putOptions(x.R.Header)
 	if err != nil {
 		return err
 	}
-	if values := x.r.Header[headerCopySource]; values != nil {
-		return a.copyObject(x, values, opts)
+	if x.source != (object.Name{}) {
+		return a.copyObject(x, opts)
 	}
-	if x.r.ContentLength > a.limits.Body {
-		return tooLarge(a.limits.Body)
+	if x.R.ContentLength > a.door.Limits().Body {
+		return door.TooLarge(a.door.Limits().Body)
 	}
-	opts.SizeHint = max(0, x.r.ContentLength)
-	info, err := a.node.Put(x.r.Context(), x.name, x.body(), opts)
-	x.bodyDone()
+	opts.SizeHint = max(0, x.R.ContentLength)
+	info, err := a.node.Put(x.R.Context(), x.name, x.Body(), opts)
+	x.BodyDone()
 	if err != nil {
-		if x.bodyErr != nil {
-			return x.bodyErr // the cause, whatever was made of it
+		if x.BodyErr != nil {
+			return x.BodyErr // the cause, whatever was made of it
 		}
 		return err
 	}
 	return x.stored(info)
 }
 
-func (a *API) copyObject(x *exchange, sources []string, opts object.PutOptions) error {
-	if len(sources) != 1 {
-		return object.Errorf(object.Invalid, "there are %d %s headers", len(sources), headerCopySource)
-	}
-	if x.r.ContentLength != 0 || opts.CRC32 != nil {
+func (a *API) copyObject(x *exchange, opts object.PutOptions) error {
+	if x.R.ContentLength != 0 || opts.CRC32 != nil {
 		return object.Errorf(object.Invalid, "a copy takes neither a body nor %s", headerCRC32)
 	}
-	source, err := parseCopySource(sources[0])
-	if err != nil {
-		return err
-	}
-	info, err := a.node.Copy(x.r.Context(), x.name, source, opts)
+	info, err := a.node.Copy(x.R.Context(), x.name, x.source, opts)
 	if err != nil {
 		return err
 	}
@@ -177,11 +171,11 @@ func (a *API) deleteObject(x *exchange) error {
 	if err := x.noQuery(); err != nil {
 		return err
 	}
-	cond, err := writeCondition(x.r.Header)
+	cond, err := door.WriteCondition(x.R.Header)
 	if err != nil {
 		return err
 	}
-	if err := a.node.Delete(x.r.Context(), x.name, cond); err != nil {
+	if err := a.node.Delete(x.R.Context(), x.name, cond); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
@@ -191,8 +185,8 @@ func (a *API) deleteObject(x *exchange) error {
 // noQuery refuses parameters where there are none. Ignoring one would mean to
 // answer a question that was not asked.
 func (x *exchange) noQuery() error {
-	if x.r.URL.RawQuery == "" {
+	if x.R.URL.RawQuery == "" {
 		return nil
 	}
-	return object.Errorf(object.Invalid, "this request takes no parameters, not %.80q", x.r.URL.RawQuery)
+	return object.Errorf(object.Invalid, "this request takes no parameters, not %.80q", x.R.URL.RawQuery)
 }

@@ -77,8 +77,15 @@ func document(table []*route, version string) ([]byte, error) {
 
 func (r *route) operation(s schemas) dict {
 	op := dict{"operationId": r.name, "summary": r.doc.summary}
-	if r.doc.detail != "" {
-		op["description"] = r.doc.detail
+	detail := r.doc.detail
+	switch r.access {
+	case forRoot:
+		detail += " For root only."
+	case forAllowed:
+		detail += " Needs " + r.action + "."
+	}
+	if detail = strings.TrimSpace(detail); detail != "" {
+		op["description"] = detail
 	}
 	if r.access == forAll {
 		op["security"] = []any{}
@@ -114,10 +121,10 @@ func (r *route) operation(s schemas) dict {
 func (r *route) parameters() []any {
 	var all []any
 	inPath := map[string]string{
-		"{bucket}": "The bucket.", "{dataset}": "The dataset.", "{version}": "The number of the version, from 1.",
+		"{bucket}": "The bucket.", "{dataset}": "The dataset.", "{version}": "The number of the version, from 1.", "{user}": "The user's name.",
 		"{key}": "The key, escaped: any UTF-8 of 1 to 1024 bytes. Slashes may stand as they are.", "*": "The profile.",
 	}
-	for _, name := range []string{"{bucket}", "{key}", "{dataset}", "{version}", "*"} {
+	for _, name := range []string{"{bucket}", "{key}", "{dataset}", "{version}", "{user}", "*"} {
 		if strings.Contains(r.pattern, name) {
 			plain := strings.Trim(strings.Replace(name, "*", "profile", 1), "{}")
 			all = append(all, dict{"in": "path", "name": plain, "required": true, "description": inPath[name], "schema": dict{"type": "string"}})

@@ -80,6 +80,17 @@ func splitVersion(x *exchange, path string, escaped bool) error {
 	return nil
 }
 
+// splitUser notes which user a path names.
+func splitUser(x *exchange, path string, escaped bool) (err error) {
+	if escaped {
+		if path, err = unescape(path); err != nil {
+			return err
+		}
+	}
+	x.userName = path
+	return object.ValidateUser(path)
+}
+
 func unescape(s string) (string, error) {
 	out, err := url.PathUnescape(s)
 	if err != nil {

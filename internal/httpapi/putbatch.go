@@ -40,31 +40,24 @@ type uploads interface {
 
 // putBatch stores many objects.
 func (a *API) putBatch(x *exchange) error {
-	bucket, prefix, err := putBatchParams(x.r.URL.RawQuery)
-	if err != nil {
-		return err
-	}
-	if _, err := a.node.Bucket(bucket); err != nil {
-		return err // before it is all sent in vain
-	}
 	kind, err := x.contentType(wire.ObjectsType)
 	if err != nil {
 		return err
 	}
-	b := &putBatch{api: a, x: x, bucket: bucket, prefix: prefix, seed: maphash.MakeSeed(), seen: make(map[uint64]struct{})}
+	b := &putBatch{api: a, x: x, bucket: x.name.Bucket, prefix: x.name.Key, seed: maphash.MakeSeed(), seen: make(map[uint64]struct{})}
 	switch kind {
 	case wire.ObjectsType:
-		b.from = &framed{r: wire.NewObjectsReader(x.body())}
+		b.from = &framed{r: wire.NewObjectsReader(x.Body())}
 	case tarType:
-		b.from = &tarred{r: shard.NewReader(x.body())}
+		b.from = &tarred{r: shard.NewReader(x.Body())}
 	default:
 		return unsupported(kind, wire.ObjectsType, tarType)
 	}
 	err = b.run()
-	x.bodyDone()
+	x.BodyDone()
 	if err != nil {
-		if x.bodyErr != nil {
-			return x.bodyErr
+		if x.BodyErr != nil {
+			return x.BodyErr
 		}
 		return err
 	}
@@ -149,6 +142,11 @@ func (b *putBatch) take(o *incoming) error {
 	if err := b.fresh(o.key); err != nil {
 		return b.fail(o.key, err)
 	}
+	if b.x.eachKey {
+		if err := b.x.may(b.x.route.action, object.Name{Bucket: b.bucket, Key: o.key}); err != nil {
+			return b.fail(o.key, err)
+		}
+	}
 	if o.size > together {
 		return b.alone(o)
 	}
@@ -187,10 +185,10 @@ func (b *putBatch) fresh(key string) error {
 // alone stores a large object.
 func (b *putBatch) alone(o *incoming) error {
 	name := object.Name{Bucket: b.bucket, Key: o.key}
-	_, err := b.api.node.Put(b.x.r.Context(), name, b.from, object.PutOptions{ContentType: o.contentType, SizeHint: o.size, CRC32: o.crc})
+	_, err := b.api.node.Put(b.x.R.Context(), name, b.from, object.PutOptions{ContentType: o.contentType, SizeHint: o.size, CRC32: o.crc})
 	switch {
-	case b.x.bodyErr != nil:
-		return b.x.bodyErr
+	case b.x.BodyErr != nil:
+		return b.x.BodyErr
 	case err != nil:
 		return b.fail(o.key, err)
 	}
@@ -201,7 +199,7 @@ func (b *putBatch) alone(o *incoming) error {
 
 // commit stores the round.
 func (b *putBatch) commit() error {
-	for i, err := range b.api.node.PutMany(b.x.r.Context(), b.bucket, b.round) {
+	for i, err := range b.api.node.PutMany(b.x.R.Context(), b.bucket, b.round) {
 		if err != nil {
 			if err := b.fail(b.round[i].Key, err); err != nil {
 				return err
@@ -213,7 +211,7 @@ func (b *putBatch) commit() error {
 	}
 	clear(b.round)
 	b.round, b.buf = b.round[:0], b.buf[:0]
-	return b.x.r.Context().Err()
+	return b.x.R.Context().Err()
 }
 
 // fail notes an object that was not stored, up to a number: then it is better to

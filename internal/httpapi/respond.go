@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"unicode"
 	"unicode/utf8"
 
+	"penstock.dev/penstock/internal/door"
 	"penstock.dev/penstock/internal/object"
 )
 
@@ -51,22 +49,19 @@ type statusError struct {
 func (e *statusError) Error() string { return e.err.Error() }
 func (e *statusError) Unwrap() error { return e.err }
 
-func tooLarge(limit int64) error {
-	return &statusError{
-		status: http.StatusRequestEntityTooLarge, close: true,
-		err: object.Errorf(object.Invalid, "the body is larger than the limit of %d bytes", limit),
-	}
-}
-
 // withStatus turns an error into one that knows its status.
 func (x *exchange) withStatus(err error) *statusError {
 	var own *statusError
 	if errors.As(err, &own) {
 		return own
 	}
+	var body *door.BodyError
+	if errors.As(err, &body) {
+		return &statusError{status: body.Status, close: body.Close, err: err}
+	}
 	var outside *object.RangeError
 	if errors.As(err, &outside) {
-		if asked := x.r.Header.Get("Range"); asked != "" {
+		if asked := x.R.Header.Get("Range"); asked != "" {
 			// In the client's words: what was made of the header further down has numbers
 			// that the client never wrote.
 			err = object.Errorf(object.KindOf(err), "Range %.80q lies outside %s, which has %d bytes", asked, x.name, outside.Size)
@@ -75,7 +70,7 @@ func (x *exchange) withStatus(err error) *statusError {
 	}
 	kind := object.KindOf(err)
 	status := answers[kind].status
-	if kind == object.Exists && x.r.Header["If-None-Match"] != nil {
+	if kind == object.Exists && x.R.Header["If-None-Match"] != nil {
 		status = http.StatusPreconditionFailed
 	}
 	return &statusError{status: status, err: err}
@@ -92,7 +87,7 @@ type errorDetail struct {
 
 // fail answers with an error, or cuts the connection if an answer is under way.
 func (x *exchange) fail(err error) {
-	if x.sent {
+	if x.Sent {
 		x.cut(err)
 	}
 	e := x.withStatus(err)
@@ -108,7 +103,7 @@ func (x *exchange) fail(err error) {
 	h := x.Header()
 	clear(h) // nothing of an answer that was being prepared
 	h[headerError] = []string{kind.String()}
-	if x.r.Method == http.MethodHead {
+	if x.R.Method == http.MethodHead {
 		h[headerError] = []string{headerText(kind.String() + ": " + message)} // there is no body to say it in
 	}
 	if how.retry != "" {
@@ -123,10 +118,10 @@ func (x *exchange) fail(err error) {
 	if e.status == http.StatusRequestedRangeNotSatisfiable {
 		h["Content-Range"] = []string{"bytes */" + strconv.FormatInt(e.size, 10)}
 	}
-	if e.close || x.bodyWaits() {
+	if e.close || x.BodyWaits() {
 		h["Connection"] = []string{"close"}
 	}
-	x.status = e.status
+	x.Status = e.status
 	x.writeJSON(errorBody{errorDetail{kind.String(), message}})
 }
 
@@ -148,16 +143,9 @@ func headerText(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// bodyWaits reports whether more of the body is still to come than it is sensible
-// to take in only to keep the connection: net/http would wait for it before it
-// answers.
-func (x *exchange) bodyWaits() bool {
-	return !x.drained && (x.r.ContentLength < 0 || x.r.ContentLength-x.received > maxSmallBody)
-}
-
 // respond answers with JSON.
 func (x *exchange) respond(status int, v any) error {
-	x.status = status
+	x.Status = status
 	return x.writeJSON(v)
 }
 
@@ -182,7 +170,7 @@ func (x *exchange) writeDocument(body []byte) error {
 // ignoreGone drops the error of writing to a client that left: nobody is there
 // to be told.
 func ignoreGone(err error) error {
-	if err != nil && clientGone(err) {
+	if err != nil && door.ClientGone(err) {
 		return nil
 	}
 	return err
@@ -203,16 +191,4 @@ func marshal(v any) ([]byte, error) {
 	e.SetEscapeHTML(false) // keys stay readable; the answer is never HTML
 	err := e.Encode(v)
 	return b.Bytes(), err
-}
-
-func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
-
-// clientGone reports whether an error is of the connection and not of ours.
-// sendfile reports what is wrong with the file as an error of the connection.
-func clientGone(err error) bool {
-	if errors.Is(err, syscall.EIO) {
-		return false
-	}
-	var op *net.OpError
-	return errors.As(err, &op) || errors.Is(err, net.ErrClosed) || object.Is(err, object.Canceled)
 }

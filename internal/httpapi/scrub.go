@@ -19,19 +19,19 @@ func (a *API) scrub(x *exchange) error {
 	if err := x.noQuery(); err != nil {
 		return err
 	}
-	if body, err := x.readSmall(); err != nil {
+	if body, err := x.ReadSmall(x.Body(), maxSmallBody); err != nil {
 		return err
 	} else if len(body) > 0 {
 		return object.Errorf(object.Invalid, "a scrub takes no body")
 	}
-	ctx, cancel := context.WithCancel(x.r.Context())
+	ctx, cancel := context.WithCancel(x.R.Context())
 	defer cancel()
 	x.Header()["Content-Type"] = []string{"application/x-ndjson"}
-	x.extend() // the first line may take a while
+	x.Extend() // the first line may take a while
 	out := &scrubLines{x: x, cancel: cancel}
 	report, err := a.node.Scrub(ctx, node.ScrubOptions{Progress: out.progress}, out.finding)
 	if err != nil {
-		if !x.sent {
+		if !x.Sent {
 			return err
 		}
 		return out.send(scrubJSON{Error: &errorDetail{object.KindOf(err).String(), err.Error()}})
@@ -76,11 +76,11 @@ func (l *scrubLines) line(v scrubJSON) {
 	if l.err != nil {
 		return
 	}
-	l.x.extend()
+	l.x.Extend()
 	body, err := marshal(v)
 	if err == nil {
 		if _, err = l.x.Write(body); err == nil {
-			err = http.NewResponseController(l.x.w).Flush()
+			err = http.NewResponseController(l.x.W).Flush()
 		}
 	}
 	if err != nil {

@@ -26,7 +26,7 @@ type spy struct {
 }
 
 type spyConn struct {
-	*net.TCPConn
+	net.Conn
 	inner io.ReaderFrom
 	spy   *spy
 }
@@ -40,21 +40,12 @@ func (s *spy) Accept() (net.Conn, error) {
 	if !ok {
 		panic("the door's listener hides ReadFrom")
 	}
-	return &spyConn{TCPConn: tcp(c), inner: inner, spy: s}, nil
-}
-
-// tcp digs the TCP connection out of what the door made of it.
-func tcp(c net.Conn) *net.TCPConn {
-	raw, ok := c.(interface{ TCP() *net.TCPConn })
-	if !ok {
-		panic("not a connection of the door")
-	}
-	return raw.TCP()
+	return &spyConn{Conn: c, inner: inner, spy: s}, nil
 }
 
 func (c *spyConn) Write(p []byte) (int, error) {
 	c.spy.copied.Add(int64(len(p)))
-	return c.TCPConn.Write(p)
+	return c.Conn.Write(p)
 }
 
 // ReadFrom counts what is to come before it comes: the client may have it all, and

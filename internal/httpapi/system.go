@@ -54,14 +54,14 @@ func (a *API) openapi(x *exchange) error {
 }
 
 func (a *API) showMetrics(x *exchange) error {
-	promhttp.HandlerFor(a.gatherer, promhttp.HandlerOpts{}).ServeHTTP(x, x.r)
+	promhttp.HandlerFor(a.gatherer, promhttp.HandlerOpts{}).ServeHTTP(x, x.R)
 	return nil
 }
 
 // profile hands over to net/http/pprof, under its own names.
 func (a *API) profile(x *exchange) error {
 	handler := pprof.Index
-	switch strings.TrimPrefix(x.r.URL.Path, "/debug/pprof/") {
+	switch strings.TrimPrefix(x.R.URL.Path, "/debug/pprof/") {
 	case "cmdline":
 		// The command line is not for the network, in case somebody put a secret there.
 		return object.Errorf(object.NotFound, "the command line is not shown")
@@ -72,6 +72,6 @@ func (a *API) profile(x *exchange) error {
 	case "trace":
 		handler = pprof.Trace
 	}
-	handler(x, x.r)
+	handler(x, x.R)
 	return nil
 }

@@ -17,8 +17,8 @@ const tarType = "application/x-tar"
 // .penstock/failed/ and its number, with the kind and the message as its content;
 // so is one whose name no tar should be unpacked with.
 func (x *exchange) sendTar(items iter.Seq2[object.Item, error]) error {
-	x.w.Header()["Content-Type"] = []string{tarType}
-	x.w.Header()["X-Content-Type-Options"] = noSniff
+	x.W.Header()["Content-Type"] = []string{tarType}
+	x.W.Header()["X-Content-Type-Options"] = noSniff
 	w := tar.NewWriter(x)
 	number := 0
 	for item, err := range items {

@@ -1,8 +1,11 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"iter"
+
+	"golang.org/x/sync/errgroup"
 
 	"penstock.dev/penstock/internal/object"
 )
@@ -113,6 +116,9 @@ func (n *Node) PutMany(ctx context.Context, bucket string, objects []object.Uplo
 		return same(err, len(objects))
 	}
 	defer b.live.gate.leave()
+	if b.Versioning == VersioningEnabled {
+		return n.putEach(ctx, b, objects)
+	}
 	if b.Quota == 0 {
 		return n.store.PutMany(ctx, bucket, objects)
 	}
@@ -129,6 +135,27 @@ func (n *Node) PutMany(ctx context.Context, bucket string, objects []object.Uplo
 	for i, err := range n.store.PutMany(ctx, bucket, fit) {
 		errs[numbers[i]] = err
 	}
+	return errs
+}
+
+// putEach stores objects one by one, several at a time so that they share the waiting:
+// each becomes a version.
+func (n *Node) putEach(ctx context.Context, b *bucket, objects []object.Upload) []error {
+	errs := make([]error, len(objects))
+	var group errgroup.Group
+	group.SetLimit(64)
+	for i := range objects {
+		group.Go(func() error {
+			o := &objects[i]
+			opts := object.PutOptions{ContentType: o.ContentType, SizeHint: int64(len(o.Bytes))}
+			if o.Checked {
+				opts.CRC32 = &o.CRC32
+			}
+			_, errs[i] = n.Put(ctx, object.Name{Bucket: b.Name, Key: o.Key}, bytes.NewReader(o.Bytes), opts)
+			return nil
+		})
+	}
+	group.Wait() //nolint:errcheck // each has its own
 	return errs
 }
 

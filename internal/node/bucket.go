@@ -30,33 +30,9 @@ func (n *Node) Buckets() []Bucket {
 // Usage returns the number and bytes of a bucket's objects.
 func (n *Node) Usage(bucket string) Usage { return n.store.Usage(bucket) }
 
-// CreateBucket makes a bucket, or answers Exists.
+// CreateBucket makes a bucket of root's, or answers Exists.
 func (n *Node) CreateBucket(ctx context.Context, name string, p Properties) (Bucket, error) {
-	if err := object.ValidateBucket(name); err != nil {
-		return Bucket{}, err
-	}
-	if err := p.validate(); err != nil {
-		return Bucket{}, err
-	}
-	done, err := n.change(ctx)
-	if err != nil {
-		return Bucket{}, err
-	}
-	defer done()
-	b := Bucket{Name: name, Created: n.clock().UTC().Round(0), Properties: p}
-	value, err := encodeBucket(b)
-	if err != nil {
-		return Bucket{}, err
-	}
-	key := bucketPrefix + name
-	_, err = n.control.Txn(ctx, cluster.Txn{If: []cluster.Condition{cluster.IfAbsent(key)}, Then: []cluster.Op{cluster.Put(key, value)}})
-	if object.Is(err, object.Stale) {
-		return Bucket{}, object.Errorf(object.Exists, "bucket %s exists already", name)
-	}
-	if err != nil {
-		return Bucket{}, err
-	}
-	return b, n.settle(ctx)
+	return n.CreateBucketAs(ctx, name, p, object.Access{})
 }
 
 // SetBucket changes properties of a bucket by a patch (see Properties.Merge).

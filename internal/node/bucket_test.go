@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -46,7 +47,7 @@ func TestBuckets(t *testing.T) {
 	if b, err = n.SetBucket(ctx, "apple", []byte(`{"verify":null,"quota":0}`)); err != nil || b.Properties != (node.Properties{}) {
 		t.Errorf("set back gives %+v, %v", b, err)
 	}
-	if again, err := n.Bucket("apple"); err != nil || again != b {
+	if again, err := n.Bucket("apple"); err != nil || !reflect.DeepEqual(again, b) {
 		t.Errorf("the bucket is %+v, %v; want %+v", again, err, b)
 	}
 	_, err = n.SetBucket(ctx, "missing", nil)

@@ -31,7 +31,7 @@ func manifest(t *testing.T, n *node.Node, bucket, name string, version int64) no
 
 func publish(t *testing.T, n *node.Node, bucket, name string, version int64) error {
 	t.Helper()
-	_, err := n.PublishDataset(t.Context(), name, bucket, manifest(t, n, bucket, name, version))
+	_, err := n.PublishDataset(t.Context(), name, bucket, manifest(t, n, bucket, name, version), 0)
 	return err
 }
 
@@ -93,11 +93,36 @@ func TestDatasets(t *testing.T) {
 	}
 }
 
+// TestABaseThatWasRemoved: a version keeps shards of another one only if that is there
+// when it is published.
+func TestABaseThatWasRemoved(t *testing.T) {
+	n := nodetest.New(t, nodetest.NewStore(), "bucket")
+	ctx := t.Context()
+	on := func(version, base int64) error {
+		_, err := n.PublishDataset(ctx, "cats", "bucket", manifest(t, n, "bucket", "cats", version), base)
+		return err
+	}
+	wantKind(t, "on nothing", on(1, 1), object.NotFound, "version 1 of dataset cats")
+	for _, of := range []struct{ version, base int64 }{{1, 0}, {2, 1}, {3, 1}} {
+		if err := on(of.version, of.base); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.RemoveDataset(ctx, "cats", 2); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, "on one that was removed", on(4, 2), object.NotFound, "version 2 of dataset cats")
+	wantKind(t, "on one that will never be", on(4, -1), object.NotFound)
+	if err := on(4, 3); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDatasetsThatAreRefused(t *testing.T) {
 	n := nodetest.New(t, nodetest.NewStore(), "bucket")
 	good := manifest(t, n, "bucket", "cats", 1)
 	for _, name := range []string{"", ".cats", "-cats", "ca/ts", "cats@1", "cäts", "ca ts", "..", strings.Repeat("c", 129)} {
-		_, err := n.PublishDataset(t.Context(), name, "bucket", good)
+		_, err := n.PublishDataset(t.Context(), name, "bucket", good, 0)
 		wantKind(t, name, err, object.Invalid)
 		_, err = n.Dataset(t.Context(), name)
 		wantKind(t, name, err, object.Invalid)
@@ -126,14 +151,14 @@ func TestDatasetsThatAreRefused(t *testing.T) {
 	} {
 		v := good
 		tt.change(&v)
-		_, err := n.PublishDataset(t.Context(), "cats", tt.bucket, v)
+		_, err := n.PublishDataset(t.Context(), "cats", tt.bucket, v, 0)
 		wantKind(t, tt.words, err, tt.kind, tt.words)
 	}
 	if _, err := n.Dataset(t.Context(), "cats"); !object.Is(err, object.NotFound) {
 		t.Errorf("something was published: %v", err)
 	}
 	good.Fields, good.Columns = nil, nil
-	if v, err := n.PublishDataset(t.Context(), "cats", "bucket", good); err != nil || v.Fields == nil || v.Columns == nil {
+	if v, err := n.PublishDataset(t.Context(), "cats", "bucket", good, 0); err != nil || v.Fields == nil || v.Columns == nil {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
@@ -182,7 +207,7 @@ func TestPublishRace(t *testing.T) {
 		writers.Go(func() {
 			for _, v := range described {
 				for done := false; !done; {
-					_, err := nodes[w%2].PublishDataset(context.Background(), "cats", "bucket", v)
+					_, err := nodes[w%2].PublishDataset(context.Background(), "cats", "bucket", v, 0)
 					switch {
 					case err == nil:
 						published.Add(1)
@@ -213,7 +238,7 @@ func TestFullRecord(t *testing.T) {
 	v.Fields, v.Columns = v.Fields[1:], v.Columns[1:]
 	var err error
 	for err == nil {
-		if _, err = n.PublishDataset(t.Context(), "cats", "bucket", v); err == nil {
+		if _, err = n.PublishDataset(t.Context(), "cats", "bucket", v, 0); err == nil {
 			v.Version++
 		}
 	}
@@ -224,7 +249,7 @@ func TestFullRecord(t *testing.T) {
 	if err := n.RemoveDataset(t.Context(), "cats", 2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.PublishDataset(t.Context(), "cats", "bucket", v); err != nil {
+	if _, err := n.PublishDataset(t.Context(), "cats", "bucket", v, 0); err != nil {
 		t.Error(err)
 	}
 }

@@ -39,6 +39,12 @@ func (n *Node) DeleteBucket(ctx context.Context, name string) error {
 		}
 		return err
 	}
+	if err := n.emptyBeside(ctx, name); err != nil {
+		if !before {
+			b.live.gate.reopen()
+		}
+		return err
+	}
 	_, err = n.control.Txn(ctx, cluster.Txn{
 		If: []cluster.Condition{cluster.IfUnchanged(b.record)}, Then: []cluster.Op{cluster.Delete(b.record.Key)},
 	})
@@ -49,6 +55,26 @@ func (n *Node) DeleteBucket(ctx context.Context, name string) error {
 		return err
 	}
 	return n.settle(ctx)
+}
+
+// emptyBeside removes what lies beside a bucket that is about to go: uploads that were
+// not finished, facts about objects that are gone.
+func (n *Node) emptyBeside(ctx context.Context, name string) error {
+	k, err := n.keeper()
+	if err != nil {
+		return nil
+	}
+	for _, what := range []string{besideUploads, besideParts, besideFacts} {
+		for e, err := range k.Versions(ctx, object.Beside(name, what), object.ListOptions{}, object.Version{}) {
+			if err == nil {
+				err = n.store.Delete(ctx, e.Info.Name, object.Condition{})
+			}
+			if err != nil && !object.Is(err, object.NotFound) {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (n *Node) mustBeEmpty(ctx context.Context, name string) error {

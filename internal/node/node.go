@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"penstock.dev/penstock/internal/cluster"
 	"penstock.dev/penstock/internal/object"
@@ -40,6 +41,9 @@ type Options struct {
 	Control cluster.Control
 	Clock   func() time.Time // nil means time.Now
 	Logger  *slog.Logger     // nil means silence
+
+	// UploadsExpire is how long an upload in parts may stay unfinished; zero for a week.
+	UploadsExpire time.Duration
 
 	Registry prometheus.Registerer // of metrics; nil means none
 }
@@ -58,6 +62,9 @@ type Node struct {
 	changing  chan struct{} // holds one token: one change of a bucket or dataset at a time
 	scrubbing atomic.Bool
 	indexes   *shard.Indexes // of tars whose members were asked for
+
+	uploadsExpire time.Duration
+	endings       endings // of uploads
 }
 
 // Open reads the buckets and returns the node. It starts nothing; changes made
@@ -65,7 +72,10 @@ type Node struct {
 func Open(ctx context.Context, o Options) (*Node, error) {
 	n := &Node{
 		name: o.Name, address: o.Address, store: o.Store, control: o.Control, clock: o.Clock, log: o.Logger,
-		changing: make(chan struct{}, 1),
+		changing: make(chan struct{}, 1), uploadsExpire: o.UploadsExpire,
+	}
+	if n.uploadsExpire == 0 {
+		n.uploadsExpire = 7 * 24 * time.Hour
 	}
 	if n.clock == nil {
 		n.clock = time.Now
@@ -82,10 +92,18 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	return n, err
 }
 
-// Run keeps the buckets fresh until the context ends, and returns nil then. What
-// requests have begun in the background has ended, too.
+// Run keeps the buckets fresh and removes uploads that were left unfinished, until the
+// context ends, and returns nil then. What requests have begun in the background has
+// ended, too.
 func (n *Node) Run(ctx context.Context) error {
 	defer n.indexes.Close() //nolint:errcheck // it only waits
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return n.follow(ctx) })
+	group.Go(func() error { n.cleanUploads(ctx); return nil })
+	return group.Wait()
+}
+
+func (n *Node) follow(ctx context.Context) error {
 	for view, err := range cluster.Follow(ctx, n.control, bucketPrefix) {
 		if ctx.Err() != nil {
 			return nil
@@ -129,6 +147,8 @@ func (n *Node) Put(ctx context.Context, name object.Name, r io.Reader, opts obje
 		return object.Info{}, err
 	}
 	defer b.live.gate.leave()
+	name.ID = object.Version{}
+	opts.Keep = b.Versioning == VersioningEnabled
 	if b.Quota == 0 {
 		return n.store.Put(ctx, name, r, opts)
 	}
@@ -151,6 +171,8 @@ func (n *Node) Copy(ctx context.Context, dst, src object.Name, opts object.PutOp
 		return object.Info{}, err
 	}
 	defer b.live.gate.leave()
+	dst.ID = object.Version{}
+	opts.Keep = b.Versioning == VersioningEnabled
 	if b.Quota != 0 {
 		info, err := n.store.Stat(ctx, src)
 		if err != nil {
@@ -165,12 +187,20 @@ func (n *Node) Copy(ctx context.Context, dst, src object.Name, opts object.PutOp
 	return n.store.Copy(ctx, dst, src, opts)
 }
 
-// Delete implements object.Sink.
+// Delete implements object.Sink. In a bucket that keeps versions a mark of the deletion
+// takes the object's place.
 func (n *Node) Delete(ctx context.Context, name object.Name, cond object.Condition) error {
-	if _, err := n.find(name.Bucket); err != nil {
+	b, err := n.find(name.Bucket)
+	if err != nil {
 		return err
 	}
-	return n.store.Delete(ctx, name, cond)
+	if b.Versioning != "" && name.ID == (object.Version{}) {
+		if _, err := n.store.Stat(ctx, name); err != nil {
+			return err
+		}
+	}
+	_, err = n.Remove(ctx, name, cond)
+	return err
 }
 
 // List implements object.Lister.

@@ -17,6 +17,8 @@ const VerifyAlways = "always"
 type Properties struct {
 	Quota  int64  `json:"quota,omitempty"`  // bytes; zero for no quota
 	Verify string `json:"verify,omitempty"` // VerifyAlways, or empty
+
+	Versioning string `json:"versioning,omitempty"` // VersioningEnabled, VersioningSuspended, or empty if it never was
 }
 
 // Bucket is a bucket as it is known.
@@ -24,6 +26,7 @@ type Bucket struct {
 	Name    string
 	Created time.Time
 	Properties
+	Access object.Access // who may use it; see SetAccess
 
 	// Problem says why the bucket cannot be used, if so.
 	Problem string
@@ -62,14 +65,23 @@ func (p *Properties) set(key string, value json.RawMessage) error {
 		if !null && json.Unmarshal(value, &p.Verify) != nil {
 			return object.Errorf(object.Invalid, "verify must be %q or nothing, not %.40s", VerifyAlways, value)
 		}
+	case "versioning":
+		before := p.Versioning
+		p.Versioning = ""
+		if !null && json.Unmarshal(value, &p.Versioning) != nil {
+			return object.Errorf(object.Invalid, "versioning must be %q or %q, not %.40s", VersioningEnabled, VersioningSuspended, value)
+		}
+		if before != "" && p.Versioning == "" {
+			return object.Errorf(object.Invalid, "versioning can be suspended, but not taken back: versions may be there")
+		}
 	case "source", "mirror", "ec", "cache":
 		if !null {
 			return object.Errorf(object.Invalid, "this version of Penstock cannot give a bucket the property %q", key)
 		}
-	case "name", "created", "objects", "bytes", "problem":
+	case "name", "created", "owner", "grants", "acl", "policy", "objects", "bytes", "problem":
 		return object.Errorf(object.Invalid, "%q of a bucket cannot be set", key)
 	default:
-		return object.Errorf(object.Invalid, "%.40q is not a property of a bucket; there are quota and verify", key)
+		return object.Errorf(object.Invalid, "%.40q is not a property of a bucket; there are quota, verify and versioning", key)
 	}
 	return nil
 }
@@ -81,6 +93,9 @@ func (p Properties) validate() error {
 	if p.Verify != "" && p.Verify != VerifyAlways {
 		return object.Errorf(object.Invalid, "verify must be %q or nothing, not %.40q", VerifyAlways, p.Verify)
 	}
+	if p.Versioning != "" && p.Versioning != VersioningEnabled && p.Versioning != VersioningSuspended {
+		return object.Errorf(object.Invalid, "versioning must be %q or %q, not %.40q", VersioningEnabled, VersioningSuspended, p.Versioning)
+	}
 	return nil
 }
 
@@ -88,10 +103,11 @@ func (p Properties) validate() error {
 type bucketRecord struct {
 	Created time.Time `json:"created"`
 	Properties
+	object.Access
 }
 
 func encodeBucket(b Bucket) ([]byte, error) {
-	return json.Marshal(bucketRecord{Created: b.Created, Properties: b.Properties})
+	return json.Marshal(bucketRecord{Created: b.Created, Properties: b.Properties, Access: b.Access})
 }
 
 // decodeBucket refuses fields it does not know: a newer version wrote them, and
@@ -104,7 +120,7 @@ func decodeBucket(name string, value []byte) (Bucket, error) {
 	if err := r.Properties.validate(); err != nil {
 		return Bucket{Name: name}, object.Errorf(object.Unavailable, "the record of bucket %s cannot be used by this version: %v", name, err)
 	}
-	return Bucket{Name: name, Created: r.Created, Properties: r.Properties}, nil
+	return Bucket{Name: name, Created: r.Created, Properties: r.Properties, Access: r.Access}, nil
 }
 
 // decodeOne decodes exactly one JSON value, without unknown fields.

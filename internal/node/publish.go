@@ -24,8 +24,10 @@ const (
 // It is visible and durable when PublishDataset returns. It answers Exists if the
 // version is there; Stale if it is not the next one; Invalid if the manifest is not
 // there with that ETag, or other versions are in another bucket; Denied if the record
-// is full. The version's Created is set.
-func (n *Node) PublishDataset(ctx context.Context, name, bucket string, v DatasetVersion) (DatasetVersion, error) {
+// is full. base is the version whose shards it keeps, zero if it keeps none: if that was
+// removed it answers NotFound, since who removes a version removes the shards that no
+// other one has. The version's Created is set.
+func (n *Node) PublishDataset(ctx context.Context, name, bucket string, v DatasetVersion, base int64) (DatasetVersion, error) {
 	if err := v.validate(); err != nil {
 		return v, err
 	}
@@ -38,7 +40,7 @@ func (n *Node) PublishDataset(ctx context.Context, name, bucket string, v Datase
 	if err != nil {
 		return v, err
 	}
-	if err := d.admit(bucket, v.Version); err != nil {
+	if err := d.admit(bucket, v.Version, base); err != nil {
 		return v, err
 	}
 	if err := n.mustBeManifest(ctx, object.Name{Bucket: bucket, Key: v.Manifest}, v.ETag); err != nil {
@@ -94,7 +96,7 @@ func (n *Node) putDataset(ctx context.Context, r cluster.Record, d Dataset, also
 }
 
 // admit reports why a version cannot be added.
-func (d *Dataset) admit(bucket string, version int64) error {
+func (d *Dataset) admit(bucket string, version, base int64) error {
 	switch {
 	case d.find(version) >= 0:
 		return object.Errorf(object.Exists, "dataset %s has a version %d already", d.Name, version)
@@ -102,6 +104,8 @@ func (d *Dataset) admit(bucket string, version int64) error {
 		return object.Errorf(object.Stale, "the next version of dataset %s is %d, not %d", d.Name, d.Next, version)
 	case d.Bucket != "" && d.Bucket != bucket:
 		return object.Errorf(object.Invalid, "dataset %s is in bucket %s, not in %s", d.Name, d.Bucket, bucket)
+	case base != 0 && d.find(base) < 0:
+		return object.Errorf(object.NotFound, "version %d of dataset %s is not there any more, and version %d keeps shards of it", base, d.Name, version)
 	}
 	return nil
 }

@@ -2,10 +2,15 @@ package node
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"penstock.dev/penstock/internal/object"
 )
+
+// ErrQuota is in the chain of the error about a write that a bucket's quota does not
+// allow.
+var ErrQuota = errors.New("does not fit")
 
 // claim is the room one write takes up in a bucket with a quota, from before its
 // first byte until the store counts it. What the write replaces counts in its
@@ -26,11 +31,13 @@ type claim struct {
 // claim takes room for a write of the given size, or of what comes if it is zero.
 func (n *Node) claim(ctx context.Context, b *bucket, name object.Name, size int64) (*claim, error) {
 	c := &claim{node: n, bucket: b, name: name}
-	info, err := n.store.Stat(ctx, name)
-	if err != nil && !object.Is(err, object.NotFound) {
-		return nil, err
+	if b.Versioning != VersioningEnabled { // else nothing is replaced
+		info, err := n.store.Stat(ctx, name)
+		if err != nil && !object.Is(err, object.NotFound) {
+			return nil, err
+		}
+		c.credit = info.Size
 	}
-	c.credit = info.Size
 	if err := c.grow(size); err != nil {
 		c.release()
 		return nil, err
@@ -47,10 +54,10 @@ func (c *claim) grow(total int64) error {
 	more := max(0, total-c.credit) - c.taken
 	c.taken += more
 	claimed := c.bucket.live.claimed.Add(more)
-	used := c.node.store.Usage(c.bucket.Name).Bytes
+	used := c.node.store.Usage(c.bucket.Name).Bytes + c.node.store.Usage(object.Beside(c.bucket.Name, besideParts)).Bytes
 	if more > 0 && used+claimed > c.bucket.Quota {
-		return object.Errorf(object.Denied, "%s does not fit: bucket %s has a quota of %d bytes and %d are in use",
-			c.name, c.bucket.Name, c.bucket.Quota, used+claimed-c.taken)
+		return object.Errorf(object.Denied, "%s %w: bucket %s has a quota of %d bytes and %d are in use",
+			c.name, ErrQuota, c.bucket.Name, c.bucket.Quota, used+claimed-c.taken)
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ type bucket struct {
 type life struct {
 	gate    gate
 	claimed atomic.Int64 // bytes of writes under way, for the quota
+	facts   factsState
 }
 
 // find returns a bucket that can be used.

@@ -32,6 +32,11 @@ type Options struct {
 	Listen string // host:port; port 0 chooses a free one
 	Name   string // of the node; the host's name if empty
 
+	S3         string   // host:port of the S3 door; empty for none
+	S3Optional bool     // go without it if the port cannot be had
+	S3Region   string   // the region S3 clients are told; empty for us-east-1
+	S3Domains  []string // host names of the S3 door, for bucket.DOMAIN
+
 	TLSCert, TLSKey string // files; both or none
 
 	Root    auth.Credentials // given ones go before those that are kept
@@ -54,6 +59,7 @@ type Started struct {
 	Name    string
 	URL     string
 	Address string
+	S3      string // URL of the S3 door; empty if that is closed
 
 	// Fresh holds credentials made at this start. They are shown once, here.
 	Fresh auth.Credentials
@@ -93,6 +99,11 @@ func (o *Options) Validate() error {
 	}
 	if err := validateListen(o.Listen); err != nil {
 		return object.Errorf(object.Invalid, "cannot listen on %q: %w", o.Listen, err)
+	}
+	if o.S3 != "" {
+		if err := validateListen(o.S3); err != nil {
+			return object.Errorf(object.Invalid, "cannot listen on %q: %w", o.S3, err)
+		}
 	}
 	if err := o.Limits.Validate(); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,7 @@ import (
 	"penstock.dev/penstock/internal/httpapi"
 	"penstock.dev/penstock/internal/node"
 	"penstock.dev/penstock/internal/object"
+	"penstock.dev/penstock/internal/s3api"
 	"penstock.dev/penstock/internal/store"
 )
 
@@ -33,7 +35,8 @@ type Server struct {
 	registry *prometheus.Registry
 	store    *store.Store
 	control  *cluster.Alone
-	listener net.Listener
+	listener net.Listener // of the native door
+	s3       net.Listener // of the S3 door; nil if that is closed
 	tls      *tls.Config
 	stuck    bool // requests did not end
 }
@@ -64,6 +67,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.listener, err = net.Listen(network(o.Listen), o.Listen); err != nil {
 		return object.Errorf(object.Unavailable, "%w", err)
 	}
+	if err := s.listenS3(); err != nil {
+		return err
+	}
 	if o.Root.Token == "" && !s.loopback() && !o.used() {
 		return object.Errorf(object.Denied, "listening beyond loopback without credentials is refused: set PENSTOCK_TOKEN, or start once on loopback to have a token made")
 	}
@@ -75,6 +81,24 @@ func (s *Server) open(ctx context.Context) (err error) {
 		err = auth.RequireToken(ctx, s.control)
 	}
 	return err
+}
+
+// listenS3 opens the port of the S3 door. If nobody asked for that port, and another
+// process has it, the node goes without.
+func (s *Server) listenS3() (err error) {
+	o := &s.opts
+	if o.S3 == "" {
+		return nil
+	}
+	s.s3, err = net.Listen(network(o.S3), o.S3)
+	if err != nil && o.S3Optional {
+		o.Logger.Warn("the S3 door stays closed: its usual port cannot be had; --s3 gives it another", "address", o.S3, "error", err)
+		return nil
+	}
+	if err != nil {
+		return object.Errorf(object.Unavailable, "%w", err)
+	}
+	return nil
 }
 
 // network keeps 0.0.0.0 to what it says: Go would listen on IPv6 too.
@@ -121,17 +145,21 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // loopback reports whether the server can be reached from this machine only. It
 // asks the listener, not the option: names resolve to what they like.
-func (s *Server) loopback() bool {
-	tcp, ok := s.Addr().(*net.TCPAddr)
+func (s *Server) loopback() bool { return onLoopback(s.listener) }
+
+func onLoopback(l net.Listener) bool {
+	tcp, ok := l.Addr().(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
 // Close frees what New opened, for a server that is not run.
 func (s *Server) Close() error {
 	var errs []error
-	if s.listener != nil {
-		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
+	for _, l := range []net.Listener{s.listener, s.s3} {
+		if l != nil {
+			if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	if s.store != nil {
@@ -168,6 +196,7 @@ func (s *Server) serve(ctx, below context.Context, group *errgroup.Group) error 
 	if err != nil {
 		return err
 	}
+	group.Go(func() error { return authority.Run(below) })
 	n, err := node.Open(below, node.Options{Name: o.Name, Address: addr, Store: s.store, Control: s.control, Logger: o.Logger, Registry: s.registry})
 	if err != nil {
 		return err
@@ -181,21 +210,61 @@ func (s *Server) serve(ctx, below context.Context, group *errgroup.Group) error 
 	if err != nil {
 		return err
 	}
-	started := Started{Name: o.Name, URL: "http://" + addr, Address: addr, Fresh: fresh}
-	var listener net.Listener = api.Listen(s.listener, s.tls == nil)
-	if s.tls != nil {
-		listener, started.URL = tls.NewListener(listener, s.tls), "https://"+addr
-	} else if !s.loopback() {
-		o.Logger.Warn("listening beyond loopback without TLS: tokens and data can be read on the way", "address", addr)
+	doors := []entrance{s.entrance(api, api.Listen(s.listener, s.tls == nil))}
+	started := Started{Name: o.Name, URL: s.url(s.listener), Address: addr, Fresh: fresh}
+	if s.s3 != nil {
+		s3, err := s3api.New(s3api.Options{
+			Node: n, Authority: authority, Region: o.S3Region, Domains: o.S3Domains, Secure: s.tls != nil,
+			Limits: s3Limits(o.Limits), Registry: s.registry, Logger: o.Logger,
+		})
+		if err != nil {
+			return err
+		}
+		doors, started.S3 = append(doors, s.entrance(s3, s3.Listen(s.s3, s.tls == nil))), s.url(s.s3)
 	}
-	return s.keepOpen(ctx, below, api, listener, started)
+	return s.keepOpen(ctx, below, doors, api.SetReady, started)
+}
+
+// s3Limits are those of the native door, as far as the S3 door has them.
+func s3Limits(l httpapi.Limits) s3api.Limits {
+	return s3api.Limits{Requests: l.Requests, Limits: l.Limits}
+}
+
+// entrance is a door with the port it is reached at.
+type entrance struct {
+	door
+	listener net.Listener
+}
+
+// door is what every door has.
+type door interface {
+	Server() *http.Server
+	Stop(ctx context.Context) error
+}
+
+// entrance puts TLS, if there is any, around a door's port.
+func (s *Server) entrance(d door, l net.Listener) entrance {
+	if s.tls != nil {
+		return entrance{d, tls.NewListener(l, s.tls)}
+	}
+	if !onLoopback(l) {
+		s.opts.Logger.Warn("listening beyond loopback without TLS: what passes can be read on the way", "address", l.Addr().String())
+	}
+	return entrance{d, l}
+}
+
+func (s *Server) url(l net.Listener) string {
+	if s.tls != nil {
+		return "https://" + l.Addr().String()
+	}
+	return "http://" + l.Addr().String()
 }
 
 // reportStrays says which buckets have objects but no record: control records may
 // have been lost. Making such a bucket again brings its objects back.
 func (s *Server) reportStrays(n *node.Node) {
 	for _, bucket := range s.store.Buckets() {
-		if _, err := n.Bucket(bucket); object.Is(err, object.NotFound) {
+		if _, err := n.Bucket(object.BesideOf(bucket)); object.Is(err, object.NotFound) {
 			s.opts.Logger.Error("objects of a bucket are there, but the bucket is not: were control records lost?", "bucket", bucket)
 		}
 	}

@@ -54,6 +54,7 @@ type Options struct {
 	Binary string
 	Data   []string // arguments of --data; one fresh directory if empty
 	Listen string   // 127.0.0.1:0 if empty
+	S3     string   // argument of --s3; none is given if empty
 	Args   []string // further arguments of `penstock serve`
 	Env    []string // further variables, NAME=VALUE; PENSTOCK_* of the test process are not passed on
 	Dir    string   // where the node runs; a fresh directory if empty
@@ -70,6 +71,9 @@ type Node struct {
 
 	// Endpoint is where the node answers. A restarted node keeps its port.
 	Endpoint string
+
+	// S3 is where its S3 door is, if the options asked for one; likewise.
+	S3 string
 
 	cmd    *exec.Cmd
 	stderr *tail
@@ -123,6 +127,9 @@ func (n *Node) Start() error {
 	for _, data := range n.opts.Data {
 		args = append(args, "--data", data)
 	}
+	if n.opts.S3 != "" {
+		args = append(args, "--s3", n.opts.S3)
+	}
 	args = append(args, n.opts.Args...)
 	cmd := exec.Command(n.opts.Binary, args...)
 	cmd.Dir = n.opts.Dir
@@ -139,23 +146,35 @@ func (n *Node) Start() error {
 		return err
 	}
 	n.cmd, n.exited = cmd, make(chan struct{})
-	ready := make(chan string, 1)
+	ready := make(chan started, 1)
 	go n.watch(cmd, stdout, ready)
 	return n.waitReady(ready)
 }
 
-// readyLine is what a node prints when it answers.
-var readyLine = regexp.MustCompile(`^penstock .* ready at (https?://\S+)`)
+// readyLine is what a node prints when it answers, and s3Line what it prints before
+// if it has an S3 door.
+var (
+	readyLine = regexp.MustCompile(`^penstock .* ready at (https?://\S+)`)
+	s3Line    = regexp.MustCompile(`^S3 at (https?://\S+)`)
+)
+
+// started is what a node says of itself when it answers.
+type started struct{ endpoint, s3 string }
 
 // watch reads the child's output to its end and then waits for the child.
-func (n *Node) watch(cmd *exec.Cmd, stdout io.Reader, ready chan<- string) {
+func (n *Node) watch(cmd *exec.Cmd, stdout io.Reader, ready chan<- started) {
+	var said started
 	lines := bufio.NewReader(stdout)
 	for {
 		line, err := lines.ReadString('\n')
 		n.stdout.Write([]byte(line))
+		if m := s3Line.FindStringSubmatch(line); m != nil {
+			said.s3 = m[1]
+		}
 		if m := readyLine.FindStringSubmatch(line); m != nil {
+			said.endpoint = m[1]
 			select {
-			case ready <- m[1]:
+			case ready <- said:
 			default:
 			}
 		}
@@ -167,11 +186,12 @@ func (n *Node) watch(cmd *exec.Cmd, stdout io.Reader, ready chan<- string) {
 	close(n.exited)
 }
 
-func (n *Node) waitReady(ready <-chan string) error {
+func (n *Node) waitReady(ready <-chan started) error {
 	timeout := time.NewTimer(n.opts.Timeout)
 	defer timeout.Stop()
 	select {
-	case n.Endpoint = <-ready:
+	case said := <-ready:
+		n.Endpoint, n.S3 = said.endpoint, said.s3
 	case <-n.exited:
 		return fmt.Errorf("testcluster: the node ended before it was ready: %w\n%s", n.err, n.stderr)
 	case <-timeout.C:
@@ -180,6 +200,9 @@ func (n *Node) waitReady(ready <-chan string) error {
 	}
 	// The next start takes the same port, so that clients find it again.
 	n.opts.Listen = hostPort(n.Endpoint)
+	if n.opts.S3 != "" && n.S3 != "" {
+		n.opts.S3 = hostPort(n.S3)
+	}
 	if strings.HasPrefix(n.Endpoint, "https:") {
 		return nil // its certificate is the test's business
 	}

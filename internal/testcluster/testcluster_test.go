@@ -77,6 +77,41 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// TestS3 signs in every way, and in a wrong one.
+func TestS3(t *testing.T) {
+	keys := []string{"PENSTOCK_ACCESS_KEY=an-access-key", "PENSTOCK_SECRET_KEY=a-secret-key"}
+	n := testcluster.Start(t, testcluster.Options{Binary: binary, S3: "127.0.0.1:0", Env: keys})
+	at := n.S3
+	if err := n.Restart(); err != nil || n.S3 != at || at == "" {
+		t.Fatalf("the S3 door was at %q and is at %q: %v", at, n.S3, err)
+	}
+	c := &testcluster.S3{Endpoint: n.S3, AccessKey: "an-access-key", SecretKey: "a-secret-key"}
+	c.HTTP.Transport = &http.Transport{}
+	defer c.HTTP.CloseIdleConnections()
+	want := func(status int, r testcluster.S3Request) *testcluster.S3Answer {
+		t.Helper()
+		a, err := c.Do(t.Context(), r)
+		if err != nil || a.Status != status {
+			t.Fatalf("%s %q: %v, %v", r.Method, r.Key, a, err)
+		}
+		return a
+	}
+	want(200, testcluster.S3Request{Method: "PUT", Bucket: "bucket"})
+	body := strings.Repeat("0123456789", 20000)
+	for how := range testcluster.S3Bodies {
+		r := testcluster.S3Request{Method: "PUT", Bucket: "bucket", Key: fmt.Sprintf("a//../%d é%%?", how), Body: []byte(body), How: testcluster.S3Body(how)}
+		put := want(200, r)
+		r.Method, r.Body, r.How = "GET", nil, testcluster.S3Signed
+		if a := want(200, r); string(a.Body) != body || a.ETag() != put.ETag() {
+			t.Errorf("form %d: %d bytes come back", how, len(a.Body))
+		}
+	}
+	c.SecretKey = "another-key"
+	if a := want(403, testcluster.S3Request{Method: "GET", Bucket: "bucket", Key: "a"}); a.Code() != "SignatureDoesNotMatch" {
+		t.Errorf("%s", a)
+	}
+}
+
 func TestNotReady(t *testing.T) {
 	n := testcluster.New(t, testcluster.Options{Binary: binary, Args: []string{"--frobnicate"}})
 	err := n.Start()

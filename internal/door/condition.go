@@ -1,4 +1,4 @@
-package httpapi
+package door
 
 import (
 	"net/http"
@@ -8,10 +8,10 @@ import (
 	"penstock.dev/penstock/internal/object"
 )
 
-// writeCondition reads If-Match and If-None-Match of a write. Dates make poor
+// WriteCondition reads If-Match and If-None-Match of a write. Dates make poor
 // conditions for writes (two writes fit in one second), so they are refused
 // rather than ignored.
-func writeCondition(h http.Header) (object.Condition, error) {
+func WriteCondition(h http.Header) (object.Condition, error) {
 	if h["If-Unmodified-Since"] != nil {
 		return object.Condition{}, object.Errorf(object.Invalid, "If-Unmodified-Since is not supported for writes; use If-Match with the ETag")
 	}
@@ -38,74 +38,76 @@ func oneTag(h http.Header, header string, strong bool) (string, error) {
 	if !strong {
 		tag = strings.TrimPrefix(tag, "W/")
 	}
-	return unquote(tag), nil
+	return Unquote(tag), nil
 }
 
-func unquote(tag string) string {
+// Unquote takes the quotes off an ETag.
+func Unquote(tag string) string {
 	if len(tag) >= 2 && tag[0] == '"' && tag[len(tag)-1] == '"' {
 		return tag[1 : len(tag)-1]
 	}
 	return tag // without quotes it is wrong, and common
 }
 
-// verdict is what the conditions of a read come to.
-type verdict int
+// Verdict is what the conditions of a read come to.
+type Verdict int
 
+// The verdicts.
 const (
-	proceed     verdict = iota
-	notModified         // 304
-	failed              // 412
+	Proceed     Verdict = iota
+	NotModified         // 304
+	Failed              // 412
 )
 
-// conditional reports whether a read has any conditions, so that the usual one
+// Conditional reports whether a read has any conditions, so that the usual one
 // does not look further.
-func conditional(h http.Header) bool {
+func Conditional(h http.Header) bool {
 	return h["If-Match"] != nil || h["If-None-Match"] != nil || h["If-Modified-Since"] != nil || h["If-Unmodified-Since"] != nil
 }
 
-// readVerdict weighs the conditions of a read in the order of RFC 9110, 13.2.2.
-func readVerdict(h http.Header, info object.Info) verdict {
+// ReadVerdict weighs the conditions of a read in the order of RFC 9110, 13.2.2.
+func ReadVerdict(h http.Header, info object.Info) Verdict {
 	modified := info.Modified.Truncate(time.Second)
 	if values := h["If-Match"]; values != nil {
-		if !matches(values, info.ETag, true) {
-			return failed
+		if !Matches(values, info.ETag, true) {
+			return Failed
 		}
 	} else if since, ok := date(h, "If-Unmodified-Since"); ok && modified.After(since) {
-		return failed
+		return Failed
 	}
 	if values := h["If-None-Match"]; values != nil {
-		if matches(values, info.ETag, false) {
-			return notModified
+		if Matches(values, info.ETag, false) {
+			return NotModified
 		}
 	} else if since, ok := date(h, "If-Modified-Since"); ok && !modified.After(since) {
-		return notModified
+		return NotModified
 	}
-	return proceed
+	return Proceed
 }
 
-// rangeApplies weighs If-Range: a part is only of use to a client that has the
+// RangeApplies weighs If-Range: a part is only of use to a client that has the
 // rest of the same object.
-func rangeApplies(h http.Header, info object.Info) bool {
+func RangeApplies(h http.Header, info object.Info) bool {
 	value := h.Get("If-Range")
 	if value == "" {
 		return true
 	}
 	if strings.HasPrefix(value, `"`) {
-		return unquote(value) == info.ETag
+		return Unquote(value) == info.ETag
 	}
 	since, err := http.ParseTime(value)
 	return err == nil && info.Modified.Truncate(time.Second).Equal(since)
 }
 
-// matches reports whether one of the tags in the lists is the given one.
-func matches(values []string, etag string, strong bool) bool {
+// Matches reports whether one of the tags in the lists is the given one.
+func Matches(values []string, etag string, strong bool) bool {
 	for _, list := range values {
 		for tag := range strings.SplitSeq(list, ",") {
 			tag = strings.TrimSpace(tag)
 			if !strong {
 				tag = strings.TrimPrefix(tag, "W/")
 			}
-			if tag == "*" || (tag != "" && unquote(tag) == etag) {
+			if tag == "*" || (tag != "" && Unquote(tag) == etag) {
 				return true
 			}
 		}

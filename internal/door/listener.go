@@ -1,6 +1,7 @@
-package httpapi
+package door
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -18,19 +19,21 @@ type Listener struct {
 	net.Listener
 	max     int64
 	open    *atomic.Int64 // shared by all listeners of the door
+	refusal string
 	refused func()
 	plain   bool // the answer may go out as it is, without TLS
 
+	waiters   *sync.Pool    // of *waiter
 	farewells chan struct{} // bounds the goroutines that say it
 	wait      sync.WaitGroup
 }
 
 // Listen returns a listener with the door's bound on connections. Set plain if no
 // TLS is spoken on it. The caller closes it.
-func (a *API) Listen(inner net.Listener, plain bool) *Listener {
+func (d *Door) Listen(inner net.Listener, plain bool) *Listener {
 	return &Listener{
-		Listener: inner, max: int64(a.limits.Connections), open: &a.conns, plain: plain,
-		refused: a.metrics.refusedConns.Inc, farewells: make(chan struct{}, maxFarewells),
+		Listener: inner, max: int64(d.limits.Connections), open: &d.conns, plain: plain && d.refusal != "",
+		refusal: d.refusal, refused: d.refused, waiters: &d.waiters, farewells: make(chan struct{}, maxFarewells),
 	}
 }
 
@@ -38,11 +41,6 @@ const (
 	maxFarewells = 64
 	farewellTime = time.Second
 )
-
-const refusal = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nX-Penstock-Error: Busy\r\n" +
-	"Content-Type: application/json\r\nContent-Length: 68\r\n\r\n" + refusalBody
-
-const refusalBody = `{"error":{"kind":"Busy","message":"too many connections are open"}}` + "\n"
 
 // Accept waits for a connection within the bound.
 func (l *Listener) Accept() (net.Conn, error) {
@@ -88,13 +86,13 @@ func (l *Listener) refuse(c net.Conn) {
 		defer func() { <-l.farewells }()
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(farewellTime))
-		if _, err := io.WriteString(c, refusal); err != nil {
+		if _, err := io.WriteString(c, l.refusal); err != nil {
 			return
 		}
 		if half, ok := c.(interface{ CloseWrite() error }); ok {
 			half.CloseWrite()
 		}
-		io.Copy(io.Discard, io.LimitReader(c, maxSmallBody))
+		io.Copy(io.Discard, io.LimitReader(c, maxLeftover))
 	})
 }
 
@@ -104,6 +102,61 @@ type tcpConn struct {
 	*net.TCPConn
 	listener *Listener
 	once     sync.Once
+
+	holds bool    // what is written next waits for what is written then
+	held  *waiter // and is here
+}
+
+// waiter is what is held back of an answer.
+type waiter struct {
+	size int
+	room [8 << 10]byte
+}
+
+// Write sends what is held back and p in one piece. net/http writes an answer of some
+// KiB in two, its header and the beginning of the body first, because its buffer has
+// 4 KiB; and to send is what a small answer costs most. What is held is always followed
+// by more: see Exchange.Write.
+func (c *tcpConn) Write(p []byte) (int, error) {
+	if c.holds && len(p) <= maxHeld {
+		c.holds = false
+		c.held, _ = c.listener.waiters.Get().(*waiter)
+		if c.held == nil {
+			c.held = new(waiter)
+		}
+		c.held.size = copy(c.held.room[:], p)
+		return len(p), nil
+	}
+	if c.held == nil {
+		return c.TCPConn.Write(p)
+	}
+	return c.join(p)
+}
+
+// join sends p behind what is held.
+func (c *tcpConn) join(p []byte) (int, error) {
+	first := c.held
+	c.held = nil
+	defer c.listener.waiters.Put(first)
+	if first.size+len(p) <= len(first.room) {
+		all := first.room[:first.size+copy(first.room[first.size:], p)]
+		n, err := c.TCPConn.Write(all)
+		return max(0, n-first.size), err
+	}
+	n, err := (&net.Buffers{first.room[:first.size], p}).WriteTo(c.TCPConn)
+	return max(0, int(n)-first.size), err
+}
+
+const maxHeld = 4 << 10 // net/http's buffer
+
+// connKey is where the context of a request has its connection, if that can hold back.
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if c, ok := c.(*tcpConn); ok {
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	return ctx
 }
 
 func (c *tcpConn) Close() error {

@@ -1,4 +1,4 @@
-package httpapi
+package door
 
 import (
 	"math"
@@ -8,14 +8,14 @@ import (
 	"penstock.dev/penstock/internal/object"
 )
 
-// parseRange reads a Range header. part says whether the answer is to be a part
+// ParseRange reads a Range header. part says whether the answer is to be a part
 // of the object (206) or the whole of it (200).
 //
 // One range is served. Several are answered with the whole object, which RFC 9110
 // allows, and so are units we do not know, as it demands. What is malformed is
 // refused: whoever asks for ten bytes in a wrong way should not be sent a
 // terabyte. What lies outside the object is found when it is opened.
-func parseRange(header string) (r object.Range, part bool, err error) {
+func ParseRange(header string) (r object.Range, part bool, err error) {
 	unit, set, ok := strings.Cut(header, "=")
 	if !ok {
 		return r, false, badRange(header)
@@ -101,14 +101,14 @@ func parsePosition(s string) (int64, bool) {
 	return n, true
 }
 
-// wantedRange returns what the Range header asks for, and whether it asks for a part.
-func (x *exchange) wantedRange() (wanted object.Range, part bool, err error) {
-	values := x.r.Header["Range"]
+// Range returns what the Range header asks for, and whether it asks for a part.
+func (x *Exchange) Range() (wanted object.Range, part bool, err error) {
+	values := x.R.Header["Range"]
 	switch len(values) {
 	case 0:
 		return wanted, false, nil
 	case 1:
-		return parseRange(values[0])
+		return ParseRange(values[0])
 	}
 	return wanted, false, object.Errorf(object.Invalid, "there are %d Range headers", len(values))
 }

@@ -1,0 +1,114 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"sync/atomic"
+
+	"penstock.dev/penstock/internal/object"
+)
+
+// Facts are what may change about an object that stays as it is otherwise. They lie
+// beside the bucket, each in an object of its own that names the version it is about:
+// facts of an object that was replaced since are nobody's.
+type Facts struct {
+	Tags map[string]string `json:"tags,omitempty"`
+	ACL  string            `json:"acl,omitempty"` // a canned ACL of S3
+}
+
+const besideFacts = "facts"
+
+// storedFacts are facts with what they are about.
+type storedFacts struct {
+	Version object.Version `json:"version"`
+	Facts
+}
+
+// factsName is where the facts about one version of an object are.
+func factsName(name object.Name) object.Name {
+	id := name.ID
+	if id == object.NullID {
+		id = object.Version{}
+	}
+	return object.Name{Bucket: object.Beside(name.Bucket, besideFacts), Key: name.Key + "\x00" + FormatID(id)}
+}
+
+// factsState says whether a bucket has facts at all. Most have none, and every read
+// asks: the store's count is behind a lock that writers hold.
+type factsState struct{ atomic.Int32 }
+
+const (
+	factsUnknown = iota
+	factsNone
+	factsSome // or had: nobody looks again
+)
+
+// hasFacts reports whether facts may have been set in a bucket.
+func (n *Node) hasFacts(b *bucket) bool {
+	state := &b.live.facts
+	switch state.Load() {
+	case factsNone:
+		return false
+	case factsSome:
+		return true
+	}
+	if n.store.Usage(object.Beside(b.Name, besideFacts)).Objects > 0 {
+		state.Store(factsSome)
+		return true
+	}
+	return !state.CompareAndSwap(factsUnknown, factsNone) // SetFacts may have come between
+}
+
+// Facts returns the facts about an object as Stat described it, and whether they were
+// ever set.
+func (n *Node) Facts(ctx context.Context, info object.Info) (f Facts, ok bool, err error) {
+	b, err := n.find(info.Name.Bucket)
+	if err != nil || !n.hasFacts(b) {
+		return f, false, err
+	}
+	r, err := n.store.Open(ctx, factsName(info.Name), object.Range{})
+	if object.Is(err, object.NotFound) {
+		return f, false, nil
+	}
+	if err != nil {
+		return f, false, err
+	}
+	defer r.Close()
+	var stored storedFacts
+	text, err := io.ReadAll(r)
+	if err == nil {
+		err = json.Unmarshal(text, &stored)
+	}
+	return stored.Facts, err == nil && stored.Version == info.Version, err
+}
+
+// SetFacts changes the facts about an object as Stat described it. NotFound says that
+// it is not there any more.
+func (n *Node) SetFacts(ctx context.Context, info object.Info, f Facts) error {
+	b, err := n.enter(info.Name.Bucket)
+	if err != nil {
+		return err
+	}
+	defer b.live.gate.leave()
+	text, err := json.Marshal(storedFacts{Version: info.Version, Facts: f})
+	if err != nil {
+		return err
+	}
+	b.live.facts.Store(factsSome)
+	_, err = n.store.Put(ctx, factsName(info.Name), bytes.NewReader(text), object.PutOptions{SizeHint: int64(len(text))})
+	return err
+}
+
+// dropFacts forgets the facts about an object that was removed.
+func (n *Node) dropFacts(ctx context.Context, name object.Name) error {
+	b, err := n.find(name.Bucket)
+	if err != nil || !n.hasFacts(b) {
+		return nil // without a bucket they went with it
+	}
+	if err := n.store.Delete(ctx, factsName(name), object.Condition{}); !object.Is(err, object.NotFound) {
+		return err
+	}
+	return nil
+}
