@@ -3,6 +3,7 @@
 # make test    everything CI runs: lint, unit tests with the race detector, real-binary tests
 # make lint    formatting, vet, staticcheck
 # make bench   the tables of docs/guide/performance.md
+# make frameworks   real torchdata, Lightning, Accelerate and transformers, killed and resumed (a large download)
 # make chaos   the long versions of the failure tests (hours; needs root)
 
 SHELL := /bin/bash
@@ -10,7 +11,7 @@ SHELL := /bin/bash
 export CGO_ENABLED := 0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: build demo test unit chaos lint bench fuzz clean
+.PHONY: build demo test unit chaos frameworks lint bench fuzz clean
 
 build:
 	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/penstock ./cmd/penstock
@@ -35,6 +36,9 @@ fuzz:
 
 chaos: build
 	./test/chaos.sh
+
+frameworks:
+	./test/frameworks.sh
 
 clean:
 	rm -rf bin build

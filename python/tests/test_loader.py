@@ -596,20 +596,20 @@ def test_chance_is_the_same_everywhere() -> None:
 
 
 def test_an_interrupted_loop_goes_on(ds: penstock.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    from penstock import carry
+    from penstock.carry import Inbox
 
     expected = list(make(ds))
     with make(ds, num_workers=2) as dl:
         found = consume(dl, 3)
-        receive, calls = carry.receive, iter(range(9))
+        receive, calls = Inbox.receive, iter(range(9))
 
-        def interrupted(connection: Any) -> Any:
+        def interrupted(inbox: Inbox) -> Any:
             if next(calls) == 2:
-                connection.recv_bytes()  # a part of what there is
+                inbox._connection.recv_bytes()  # a part of what there is
                 raise KeyboardInterrupt
-            return receive(connection)
+            return receive(inbox)
 
-        monkeypatch.setattr(carry, "receive", interrupted)
+        monkeypatch.setattr(Inbox, "receive", interrupted)
         with pytest.raises(KeyboardInterrupt):
             for batch in dl:
                 found.append(batch)
@@ -684,3 +684,17 @@ def test_closing_one_of_two(ds: penstock.Dataset) -> None:
         first.close()
         assert time.monotonic() - begin < 0.9
         assert [worker.exitcode for worker in workers] == [0, 0]  # nobody had to end them
+
+
+def test_the_epoch_is_set_before_the_first_batch(ds: penstock.Dataset) -> None:
+    # Lightning asks for an iterator first, and then says which epoch it is.
+    for way in WAYS[:3]:
+        with make(ds, **way) as dl:
+            running = iter(dl)
+            dl.sampler.set_epoch(2)
+            assert next(running) == make(ds).batch_at(2, 0) and (dl.epoch, dl.step) == (2, 1)
+            dl.set_epoch(2)
+            assert next(running) == make(ds).batch_at(2, 1)
+            dl.set_epoch(3)
+            with pytest.raises(penstock.Invalid, match="moved"):
+                next(running)

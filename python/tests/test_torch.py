@@ -10,11 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Node
 from datasets import key, sample, write
 
 import penstock
@@ -22,6 +24,8 @@ import penstock
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what others' packages say when they are imported
     torch = pytest.importorskip("torch", reason="torch is not installed")
+    import train_ranks
+
     from penstock.torch import BatchSampler, MapDataset, collate, loader, ranks, seeded
 
 COUNT = 300
@@ -44,7 +48,16 @@ class Run:
     """A training run on several processes."""
 
     def __init__(
-        self, home: Path, out: Path, size: int, steps: int, *, workers: int = 0, kind: str = "process", pause: float = 0
+        self,
+        home: Path,
+        out: Path,
+        size: int,
+        steps: int,
+        *,
+        workers: int = 0,
+        kind: str = "process",
+        pause: float = 0,
+        tensor: int = 1,
     ) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -52,7 +65,7 @@ class Run:
         script = Path(__file__).with_name("train_ranks.py")
         self.ranks = [
             subprocess.Popen(
-                [sys.executable, "-W", "ignore", script, home, out, str(steps), str(workers), kind, str(pause)],
+                [sys.executable, "-W", "ignore", script, home, out, *map(str, (steps, workers, kind, pause, tensor))],
                 env={
                     **os.environ,
                     "RANK": str(rank),
@@ -131,6 +144,20 @@ def test_killed_and_resumed_at_other_sizes(home: Path, tmp_path: Path, workers: 
     assert len({tuple(batch["index"].tolist()) for batch in expected.values()}) == steps
 
 
+def test_killed_and_resumed_in_other_meshes(home: Path, tmp_path: Path) -> None:
+    steps = 20
+    ds = penstock.open(home)
+    expected = loader(ds, global_batch=24, seed=11, shuffle="window:60KiB", transform=train_ranks.augment)
+    Run(home, tmp_path, 4, steps, pause=0.01, tensor=2).kill_after(8)
+    Run(home, tmp_path, 2, steps, tensor=2).finish()
+    found = global_batches(tmp_path)  # which compares the ranks that hold parts of the same tensors
+    assert sorted(found) == list(range(steps))
+    for step in range(steps):
+        assert same(found[step], expected.batch_at(*divmod(step, len(expected)))), step
+    names = [path.name for path in tmp_path.glob("*.pt")]
+    assert sum(name.startswith("0003-") for name in names) == 4, "not all ranks were given the batch"
+
+
 # Batches of tensors.
 
 
@@ -198,6 +225,23 @@ def test_images(tmp_path: Path) -> None:
     assert caught.value.index == 2 and caught.value.kind == "Corrupt"
     dl = loader(ds, batch_size=1, shuffle="none", on_error="substitute")
     assert int(dl.batch_at(0, 2)["__index__"][0]) in (0, 1)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_images_lie_as_decoders_leave_them(tmp_path: Path, workers: int) -> None:
+    image = pytest.importorskip("PIL.Image")
+    with penstock.create("pictures", to=tmp_path) as writer:
+        for number in range(4):
+            data = io.BytesIO()
+            image.new("RGB", (64, 48), (number, 2 * number, 3 * number)).save(data, "PNG")
+            writer.add(f"{number}", {"png": data.getvalue()})
+    dl = loader(penstock.open(tmp_path), batch_size=4, shuffle=False, num_workers=workers)
+    batch = next(iter(dl))["png"]
+    dl.close()
+    assert batch.shape == (4, 3, 48, 64)
+    assert batch.is_contiguous(memory_format=torch.channels_last)
+    for number, picture in enumerate(batch):
+        assert (picture == torch.tensor([number, 2 * number, 3 * number]).reshape(3, 1, 1)).all()
 
 
 def test_collate() -> None:
@@ -349,6 +393,25 @@ def test_a_loop_that_is_left_at_the_last_batch(ds: penstock.Dataset) -> None:
     assert next(iter(sampler)) == loader(ds, batch_size=20, seed=3).samples_at(3, 0)
 
 
+def test_what_a_sampler_gives_in_one_loop_has_a_state(ds: penstock.Dataset) -> None:
+    # As torchdata's StatefulDataLoader uses it: the sampler's state, then that of what iter() of it gave.
+    sampler, other = BatchSampler(ds, batch_size=20, seed=3), BatchSampler(ds, batch_size=20, seed=3)
+    running = iter(sampler)
+    for consumed in range(16):
+        other.load_state_dict(sampler.state_dict())
+        going_on = iter(other)
+        going_on.load_state_dict(running.state_dict())  # type: ignore[attr-defined]
+        assert list(going_on) == [sampler._loader.samples_at(0, step) for step in range(consumed, 15)]
+        assert next(iter(other)) == sampler._loader.samples_at(1, 0)
+        assert (next(running, None) is None) == (consumed == 15)
+
+
+def test_samplers_are_not_divided_twice(ds: penstock.Dataset) -> None:
+    assert BatchSampler(ds, batch_size=20).batch_size == 20
+    with pytest.raises(penstock.Invalid, match="already"):
+        _ = BatchSampler(ds, batch_size=20, dp_rank=0, dp_size=2).batch_size
+
+
 def test_state_counts_batches_of_a_sampler_at_its_end(ds: penstock.Dataset) -> None:
     # DataLoader comes to the end of the sampler some batches before the loop does.
     sampler = BatchSampler(ds, batch_size=20, seed=3)
@@ -377,3 +440,74 @@ def test_tensors_that_are_yet_to_be_conjugated(ds: penstock.Dataset) -> None:
     with loader(ds, batch_size=20, fields=["n"], collate_fn=lazy, num_workers=1) as dl:
         conjugate, imaginary = next(iter(dl))
     assert complex(conjugate[7]) == 7 - 1j and float(imaginary[7]) == -1
+
+
+# Versions that are published while ranks start.
+
+
+@pytest.mark.parametrize("place", ["directory", "node"])
+@pytest.mark.parametrize("when", ["after", "before"])
+def test_all_ranks_see_one_version(
+    tmp_path: Path, node: Node, client: penstock.Client, bucket: str, place: str, when: str
+) -> None:
+    name, size = f"agreed-{when}", 3
+    where = {"bucket": bucket, "client": client} if place == "node" else {"to": tmp_path / name}
+
+    def publish() -> None:
+        with penstock.create(name, base=True, **where) as w:  # type: ignore[arg-type]
+            for i in range(40 * (w.version - 1), 40 * w.version):
+                w.add(f"{i}", {"n": i})
+
+    publish()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    script, opens = Path(__file__).with_name("agree_ranks.py"), name if place == "node" else str(tmp_path / name)
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", script, opens, tmp_path, when],
+            env={
+                **os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port), "PENSTOCK_ENDPOINT": node.endpoint, "XDG_CACHE_HOME": str(tmp_path / "cache"),
+            },  # fmt: skip
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    try:
+        for rank in (1, 0, 2):  # whoever is first
+            (tmp_path / f"go-{rank}").touch()
+            while not (tmp_path / f"opened-{rank}").exists():
+                assert ranks[rank].poll() is None
+                time.sleep(0.01)
+            publish()
+        said = [rank.communicate(timeout=60)[0].split(maxsplit=2) for rank in ranks]
+    finally:
+        for process in ranks:
+            process.kill()
+            process.wait()
+    if when == "after":
+        assert [found[1] for found in said] == ["1"] * 3, said
+        return
+    # Whoever made a loader first has decided, and the others know.
+    assert sorted(found[1] == "Stale" for found in said) == [False, True, True], said
+    assert all("another rank has opened" in found[2] for found in said if found[1] == "Stale"), said
+
+
+def test_ranks_that_are_pretended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process group without others, stores of all kinds, and one that is none."""
+    distributed = torch.distributed
+    for store in (distributed.HashStore(), distributed.FileStore(str(home.parent / "store"), 1)):
+        distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+        try:
+            assert penstock.open(home).version == 1 and penstock.open(home).version == 1
+            assert len(loader(penstock.open(home), batch_size=10, fields=["n"])) == COUNT // 10
+        finally:
+            distributed.destroy_process_group()
+
+    class Pretended(distributed.Store):  # type: ignore[misc, name-defined]
+        pass
+
+    monkeypatch.setattr("penstock.agreement._store", Pretended)
+    assert penstock.open(home).version == 1

@@ -22,9 +22,10 @@ def augment(sample, rng):  # type: ignore[no-untyped-def]
 
 
 def main() -> None:
-    home, out, steps, workers, kind, pause = sys.argv[1:7]
+    home, out, steps, workers, kind, pause, tensor = sys.argv[1:8]
     torch.distributed.init_process_group("gloo")
     rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    part, parts = rank // int(tensor), size // int(tensor)  # neighbours hold parts of the same tensors
     dl = loader(
         penstock.open(home),
         global_batch=24,
@@ -33,8 +34,9 @@ def main() -> None:
         transform=augment,
         num_workers=int(workers),
         workers=kind,
+        **({"dp_rank": part, "dp_size": parts} if parts < size else {}),
     )
-    assert (dl.dp_rank, dl.dp_size) == (rank, size)
+    assert (dl.dp_rank, dl.dp_size) == (part, parts)
     state = Path(out) / "state.json"
     done = 0
     if state.exists():
@@ -43,7 +45,7 @@ def main() -> None:
         done = saved["done"]
     while done < int(steps):
         for batch in dl:
-            target = Path(out) / f"{done:04}-{rank}-of-{size}-{os.getpid()}"
+            target = Path(out) / f"{done:04}-{part}-of-{parts}-{os.getpid()}"
             torch.save(batch, f"{target}.part")
             os.rename(f"{target}.part", f"{target}.pt")
             done += 1

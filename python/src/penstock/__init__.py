@@ -36,7 +36,7 @@ from penstock.errors import (
     Timeout,
     Unavailable,
 )
-from penstock.info import Bucket, Info, Prefix
+from penstock.info import Bucket, DatasetInfo, Info, Prefix
 from penstock.names import Ref
 from penstock.reader import Reader
 from penstock.wire import Upload
@@ -56,6 +56,7 @@ __all__ = [
     "Client",
     "Corrupt",
     "Dataset",
+    "DatasetInfo",
     "Denied",
     "Exists",
     "Info",

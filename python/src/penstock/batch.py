@@ -23,8 +23,8 @@ _MAX_REFS = 16384  # in one request
 _MAX_SEGMENT = 1 << 30  # bytes of a single item; larger objects are for open
 
 
-def read_batch(transport: Transport, bucket: str, refs: Sequence[str | Ref], on_error: OnError) -> Iterator[Item]:
-    """One item for each reference, in their order, as they come.
+def read_batch(transport: Transport, bucket: str, refs: Sequence[str | Ref], on_error: OnError) -> Iterator[list[Item]]:
+    """One item for each reference, in their order, as many at a time as come together.
 
     If an answer breaks off, the rest is asked for again, as often as other requests
     are repeated. What still does not come fails with the same error.
@@ -32,8 +32,8 @@ def read_batch(transport: Transport, bucket: str, refs: Sequence[str | Ref], on_
     check_bucket(bucket)
     if on_error not in ("raise", "return"):
         raise Invalid(f'on_error is "raise" or "return", not {on_error!r}')
-    items = read_wanted(transport, f"from {bucket}", _Refs(bucket, refs))
-    return _strictly(items) if on_error == "raise" else items
+    parts = read_wanted(transport, f"from {bucket}", _Refs(bucket, refs))
+    return _strictly(parts) if on_error == "raise" else parts
 
 
 class Wanted(Protocol):
@@ -86,24 +86,28 @@ class _Refs:
 
     @property
     def checked(self) -> bool:
+        if set(map(type, self._refs)) == {str}:  # the most common, and several times as fast to find out
+            return False
         return any(isinstance(ref, Ref) and ref.crc32 is not None for ref in self._refs)
 
 
-def _strictly(items: Generator[Item, None, None]) -> Iterator[memoryview]:
+def _strictly(parts: Generator[list[Item], None, None]) -> Iterator[list[Item]]:
     """The items up to the first that failed, whose error is raised."""
-    for item in items:
-        if isinstance(item, memoryview):
-            yield item
+    for items in parts:
+        if set(map(type, items)) == {memoryview}:
+            yield items
             continue
-        items.close()
+        error = next(item for item in items if isinstance(item, PenstockError))
+        yield items[: items.index(error)]
+        parts.close()
         try:
-            raise item
+            raise error
         finally:
-            del item  # or else the error holds this frame and the frame the error, until the collector comes
+            del error, items  # or else the error holds this frame and the frame the error, until the collector comes
 
 
-def read_wanted(transport: Transport, where: str, refs: Wanted) -> Generator[Item, None, None]:
-    """One item for each reference; an error in its place. where is for messages."""
+def read_wanted(transport: Transport, where: str, refs: Wanted) -> Generator[list[Item], None, None]:
+    """One item for each reference; an error in its place. They come in lists. where is for messages."""
     done, attempt, heard = 0, 0, False
     while done < len(refs):
         came, broken = yield from _request(transport, where, refs[done : done + _MAX_REFS])
@@ -114,7 +118,7 @@ def read_wanted(transport: Transport, where: str, refs: Wanted) -> Generator[Ite
         # A node that was there a moment ago may come back; nobody waits for one that never was.
         heard = heard or broken.began
         if not (broken.again and heard) or attempt >= transport.attempts:
-            yield from [broken.error] * (len(refs) - done)
+            yield [broken.error] * (len(refs) - done)
             return
         time.sleep(backoff(max(attempt, 1)))
 
@@ -132,7 +136,7 @@ class _Broken:
         return cls(failure.error, began=True, again=failure.again)
 
 
-def _request(transport: Transport, where: str, refs: Wanted) -> Generator[Item, None, tuple[int, _Broken | None]]:
+def _request(transport: Transport, where: str, refs: Wanted) -> Generator[list[Item], None, tuple[int, _Broken | None]]:
     """Make one request and give the items that come. Return how many those were, and why no more came."""
     what = f"a batch of {len(refs)} {where}"
     call = Call("POST", "/v1/batch", what, {"Content-Type": REFS_TYPE}, Payload.of(refs.encode()))
@@ -152,8 +156,7 @@ def _request(transport: Transport, where: str, refs: Wanted) -> Generator[Item, 
         check=refs.check if refs.checked else None,
     )
     try:
-        for segment in reader.segments():
-            yield from segment
+        yield from reader.segments()
         answer.close()
     except PenstockError as error:
         return reader.read, _Broken(error.with_traceback(None), began=True, again=False)

@@ -19,6 +19,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.agreement import agree, check
 from penstock.client import Client
 from penstock.connection import Garbled
 from penstock.errors import Corrupt, Invalid, NotFound, PenstockError
@@ -78,8 +79,12 @@ def record(client: Client, name: str, version: int | None) -> Record:
 
 
 def open_named(client: Client, name: str, version: int | None) -> Table:
-    """Open a version of a dataset on a node."""
+    """Open a version of a dataset on a node; None is the newest."""
     found = record(client, name, version)
+    if version is None:
+        agreed, _ = agree(name, found.version, found.logical)
+        if agreed != found.version:
+            found = record(client, name, agreed)
     manifest = load(client, found)
     # Other processes look for the file first, and download it again only if it is gone.
     opener = functools.partial(load, client, found)
@@ -87,6 +92,9 @@ def open_named(client: Client, name: str, version: int | None) -> Table:
         opener, Objects(client, found.bucket, found.folder), name=name, version=found.version, hash=found.logical
     )
     table._manifest = manifest
+    if version is None:
+        table.floating = name
+        check(table)
     return table
 
 
@@ -139,6 +147,9 @@ def _download(client: Client, found: Record) -> bytearray:
         with client.open(name) as source:
             while piece := source.read(_STEP):
                 data += piece
+    except NotFound as error:
+        what = f"the manifest of {found.name}@{found.version} is gone; was the version removed? Open one that is there"
+        raise NotFound(f"{what}: {error}") from error
     except Invalid as error:  # a bucket or key that cannot be: the record is damaged
         raise Corrupt(f"dataset {found.name}@{found.version}: {error}") from error
     return data

@@ -15,8 +15,8 @@ from penstock.connection import Garbled
 from penstock.endpoint import DEFAULT_ENDPOINT, Endpoint
 from penstock.errors import Corrupt, Invalid, NotFound
 from penstock.headers import condition_headers, copy_headers, metadata_headers, plain
-from penstock.info import Bucket, Info, Prefix
-from penstock.listing import entries
+from penstock.info import Bucket, DatasetInfo, Info, Prefix
+from penstock.listing import datasets, entries
 from penstock.names import Ref, bucket_path, object_path, split
 from penstock.payload import Buffer, Payload, Source
 from penstock.reader import Reader, range_header
@@ -251,7 +251,7 @@ class Client:
         bytes(item) if you keep a few of many. If one cannot be read its error is raised;
         with on_error="return" it stands in its place.
         """
-        return builtins.list(self.iter_batch(bucket, refs, on_error=on_error))
+        return [item for items in self._batch(bucket, refs, on_error) for item in items]
 
     @overload
     def iter_batch(
@@ -263,6 +263,9 @@ class Client:
 
     def iter_batch(self, bucket: str, refs: Iterable[str | Ref], *, on_error: OnError = "raise") -> Iterator[Any]:
         """As batch, but one item after the other as they come, without memory for all of them."""
+        return (item for items in self._batch(bucket, refs, on_error) for item in items)
+
+    def _batch(self, bucket: str, refs: Iterable[str | Ref], on_error: OnError) -> Iterator[builtins.list[Item]]:
         if isinstance(refs, str):  # an iterable of strings too, but not what is meant
             raise Invalid(f"a batch takes a list of keys, not the single key {refs!r}")
         return read_batch(self._transport, bucket, builtins.list(refs), on_error)
@@ -309,6 +312,10 @@ class Client:
             return [Bucket.from_json(bucket) for bucket in found]
 
         return self._transport.json(Call("GET", "/v1/buckets", "the buckets"), parse)
+
+    def datasets(self) -> Iterator[DatasetInfo]:
+        """The datasets that have versions, in the order of their names. penstock.open opens one."""
+        return datasets(self._transport)
 
     def delete_bucket(self, bucket: str) -> None:
         """Remove a bucket, which must be empty."""

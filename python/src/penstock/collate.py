@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from penstock.errors import Invalid
+from penstock.memory import Memory
 from penstock.order import _numpy
 
-__all__ = ["Raw", "collate", "columns_of", "gather"]
+__all__ = ["Raw", "Take", "batch_memory", "collate", "columns_of", "fresh", "gather"]
 
 
 class Raw(NamedTuple):
@@ -32,32 +35,48 @@ def columns_of(samples: list[Any]) -> dict[str, list[Any]] | None:
     return {name: [sample[name] for sample in samples] for name in first}
 
 
-def gather(values: list[Any]) -> tuple[bytearray, list[int]]:
+Take = Callable[[int], memoryview]  # gives memory
+
+
+def gather(values: list[Any], take: Take) -> tuple[memoryview, list[int]]:
     """Bytes one behind the other, and where each begins, and the last ends."""
-    offsets = [0]
-    for value in values:
-        offsets.append(offsets[-1] + len(value))
-    return bytearray(b"").join(values), offsets
+    offsets = list(accumulate(map(len, values), initial=0))
+    data = take(offsets[-1])
+    for value, begin, end in zip(values, offsets, offsets[1:]):
+        data[begin:end] = value
+    return data, offsets
 
 
-def collate(samples: list[Any], raw: bool = False) -> Any:
-    """A batch: of dicts a dict, of numbers and arrays an array, of bytes and texts a list."""
+def batch_memory() -> Memory:
+    """Memory for the batches of one loader, used again when the consumer has let go of them."""
+    return Memory(256 << 20, 64 << 20)
+
+
+def fresh(size: int) -> memoryview:
+    """Memory that is used once."""
+    return memoryview(bytearray(size))
+
+
+def collate(samples: list[Any], raw: bool = False, *, memory: Memory | None = None) -> Any:
+    """A batch: of dicts a dict, of numbers and arrays an array, of bytes and texts a list. With raw, bytes become one
+    piece of memory."""
     np: Any = _numpy()
+    take = None if not raw else fresh if memory is None else memory.take
     fields = columns_of(samples)
     if fields is None:
-        return _values(np, samples, raw)
-    return {name: _values(np, values, raw) for name, values in fields.items()}
+        return _values(np, samples, take)
+    return {name: _values(np, values, take) for name, values in fields.items()}
 
 
-def _values(np: Any, values: list[Any], raw: bool) -> Any:
+def _values(np: Any, values: list[Any], take: Take | None) -> Any:
     first = values[0]
     if isinstance(first, (memoryview, bytes, bytearray)):
-        if not raw:
+        if take is None:
             return [bytes(value) for value in values]
-        data, offsets = gather(values)
+        data, offsets = gather(values, take)
         return Raw(data, offsets) if np is None else Raw(np.frombuffer(data, np.uint8), np.array(offsets, np.int64))
     if isinstance(first, (tuple, list)):
-        return type(first)(_values(np, list(some), raw) for some in zip(*values))
+        return type(first)(_values(np, list(some), take) for some in zip(*values))
     if np is None or isinstance(first, (str, dict)) or first is None:
         return values
     if isinstance(first, (bool, int, float)):

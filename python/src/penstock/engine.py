@@ -91,11 +91,11 @@ class Engine:
         self, sample: Any, i: int, share: Share, at: int, epoch: int, replaced: list[SampleError]
     ) -> tuple[dict[str, Any], int]:
         """A sample, decoded, and its number; another in its place if it cannot be and that is allowed."""
-        key = _derive(_derive(share.positions[at], epoch), self.seed)
+        key = 0
         for attempt in range(_ATTEMPTS + 1):
             if attempt:
                 # The same one for everybody who makes this batch.
-                key = _derive(key, attempt)
+                key = _derive(key if attempt > 1 else _derive(_derive(share.positions[at], epoch), self.seed), attempt)
                 position = key % self.schedule.ordering.length
                 i = self.schedule.ordering.read(epoch, range(position, position + 1))[0]
                 sample = self.dataset.read([i], self.fields)[0]

@@ -1,4 +1,4 @@
-"""What is known about objects and buckets without reading them."""
+"""What is known about objects, buckets and datasets without reading them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 
 from penstock.connection import Garbled
 
-__all__ = ["Bucket", "Info", "Prefix"]
+__all__ = ["Bucket", "DatasetInfo", "Info", "Prefix"]
 
 _META = "x-penstock-meta-"
 
@@ -99,6 +99,24 @@ class Bucket:
             bytes=size if isinstance(size, int) else 0,
             properties=value,
         )
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What is known about a dataset without its manifests."""
+
+    name: str
+    bucket: str
+    newest: int
+    versions: tuple[int, ...]
+
+    @classmethod
+    def from_json(cls, value: object) -> DatasetInfo:
+        try:
+            numbers = tuple(int(v["version"]) for v in value["versions"])  # type: ignore[index]
+            return cls(str(value["name"]), str(value["bucket"]), max(numbers, default=0), numbers)  # type: ignore[index]
+        except (KeyError, TypeError, ValueError):
+            raise Garbled(f"{str(value)[:80]!r} does not describe a dataset") from None
 
 
 def _content_type(sent: object) -> str:

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 
 from penstock.connection import Garbled
 from penstock.errors import Internal, Invalid, Unavailable
-from penstock.info import Info, Prefix
+from penstock.info import DatasetInfo, Info, Prefix
 from penstock.names import check_bucket
 from penstock.transport import Call, Transport
 
-__all__ = ["entries"]
+__all__ = ["datasets", "entries"]
 
 _PAGE = 1000
 
@@ -80,6 +80,27 @@ def _entries(
         raise transport.error(
             Unavailable, f"the listing of {bucket} may lack entries: a disk of the node cannot be asked"
         )
+
+
+def datasets(transport: Transport) -> Iterator[DatasetInfo]:
+    """The datasets that have versions, in the order of their names, as they are asked for."""
+
+    def parse(value: dict[str, object]) -> tuple[list[DatasetInfo], str]:
+        found = value.get("datasets")
+        if not isinstance(found, list):
+            raise Garbled("it is no page of a listing")
+        return [DatasetInfo.from_json(one) for one in found], str(value.get("next", ""))
+
+    after = ""
+    while True:
+        query = urlencode({"limit": str(_PAGE), **({"after": after} if after else {})})
+        found, following = transport.json(Call("GET", f"/v1/datasets?{query}", "the datasets"), parse)
+        yield from found
+        if not following:
+            return
+        if following <= after:
+            raise transport.error(Internal, f"listing datasets does not get on: after {after!r} comes {following!r}")
+        after = following
 
 
 def _order(entry: Info | Prefix) -> bytes:

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index as as_index
 from typing import Any
 
-from penstock.collate import collate
+from penstock import agreement
+from penstock.collate import batch_memory, collate
 from penstock.dataset import Dataset
 from penstock.decode import Decode, Decoder
-from penstock.engine import Engine, check_fields
+from penstock.engine import Engine, Made, check_fields
 from penstock.errors import Invalid, SampleError, Stale
 from penstock.order import Policy
 from penstock.processes import Processes
@@ -72,6 +73,7 @@ class Loader:
             raise Invalid(f'on_error is "raise" or "substitute", not {on_error!r}')
         if num_workers < 0 or prefetch < 1:
             raise Invalid(f"num_workers {num_workers} and prefetch {prefetch} make no sense")
+        agreement.check(dataset)
         check_fields(dataset, fields)
         rank, size = _ranks(dp_rank, dp_size)
         whole = _global_batch(batch_size, global_batch, size)
@@ -94,7 +96,7 @@ class Loader:
             seed=seed,
             decoder=decoder,
             transform=transform,
-            collate=collate_fn or functools.partial(_collate, raw=decoder.raw),
+            collate=collate_fn or functools.partial(_collate, raw=decoder.raw, memory=batch_memory()),
             collate_mask=_collate,
             fields=fields,
             substitute=on_error == "substitute",
@@ -169,8 +171,17 @@ class Loader:
         if epoch < 0:
             raise Invalid(f"epoch {epoch} is below zero")
         if epoch != self._epoch or self._step >= len(self):
-            self._leave()
+            if self._current is not None and self._current.begun:
+                self._leave()
             self._epoch, self._step = epoch, 0
+
+    @property
+    def sampler(self) -> Loader:
+        """The loader itself: Lightning tells the epoch to what a loader has under this name."""
+        return self
+
+    #: What has a sampler is asked for this as well, by Lightning before a validation.
+    batch_sampler = None
 
     def batch_at(self, epoch: int, step: int) -> Any:
         """Any batch of any epoch, computed here and now: what this rank gets, got or will get."""
@@ -216,12 +227,16 @@ class Loader:
 
 
 class _Iteration(Iterator[Any]):
-    """One pass over the rest of an epoch."""
+    """One pass over the rest of an epoch. It begins with its first batch: until then set_epoch may still move it."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader: Loader | None = loader
-        self._batches = loader._crew.run(loader._tasks())
+        self._batches: Iterator[Made] | None = None
         self._over = False
+
+    @property
+    def begun(self) -> bool:
+        return self._batches is not None
 
     def __next__(self) -> Any:
         loader = self._loader
@@ -231,6 +246,8 @@ class _Iteration(Iterator[Any]):
             raise Invalid("this iteration has ended, because the loader was moved, closed, or another one was begun")
         asked = time.monotonic()
         try:
+            if self._batches is None:
+                self._batches = loader._crew.run(loader._tasks())
             made = next(self._batches)
             loader._note(made.replaced)  # before the step: if it raises, the batch was not consumed
         except StopIteration:

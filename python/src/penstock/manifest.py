@@ -27,6 +27,7 @@ import re
 import stat
 import struct
 import sys
+import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from operator import add
@@ -139,7 +140,8 @@ class Manifest:
 
         A mapped file must only be replaced by renaming another over it: if it were cut short
         instead, the operating system would end the process. With map=False it is read into
-        memory, once for each process.
+        memory, once for each process; so is one of up to 64 KiB, and any if there are so many
+        that their mappings would take more than a quarter of the files that the process may have.
         """
         full = os.path.abspath(os.fspath(path))
         try:
@@ -149,9 +151,11 @@ class Manifest:
                     raise Invalid(f"manifest {full} is not a file")
                 if about.st_size == 0:
                     raise Invalid(f"manifest {full} is empty")
-                if not map:
+                if not map or about.st_size <= _SMALL or not _may_map():
                     return cls(file.read(), path=full)
-                return cls(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path=full)
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_NO_FD)
+                _mapped_now.add(mapped)
+                return cls(mapped, path=full)
         except FileNotFoundError as error:
             if isinstance(error, NotFound):
                 raise
@@ -196,6 +200,10 @@ class Manifest:
         """Return the key of sample i."""
         check_number(i, self._samples, self._label)
         return self._keys.text(i)
+
+    def keys(self, indices: Sequence[int]) -> list[str]:
+        """Return the keys of the samples with these numbers, in their order."""
+        return self._keys.texts(check_numbers(indices, self._samples, self._label))
 
     def find(self, key: str) -> int:
         """Return the number of the sample with that key, or raise NotFound."""
@@ -447,6 +455,24 @@ class Manifest:
                 if self._keys.raw(i) == raw:
                     return i
         return None
+
+
+# Before Python 3.13 a mapping keeps a file open.
+_NO_FD: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+_SMALL = BLOCK
+_mapped_now: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+
+def _may_map() -> bool:
+    """Whether there is room for another mapping."""
+    if _NO_FD:
+        return True
+    try:
+        import resource
+    except ImportError:
+        return len(_mapped_now) < 512
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft == resource.RLIM_INFINITY or len(_mapped_now) < soft // 4
 
 
 class _Cursor:

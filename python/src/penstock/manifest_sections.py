@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from operator import itemgetter
+from operator import itemgetter, lt
 from typing import Any
 
 from penstock.errors import Corrupt
@@ -74,6 +74,17 @@ class Area:
             self._blocks.check(range(first, last + 1), self._what)
         return self.view[start:end]
 
+    def parts(self, starts: Sequence[int], ends: Sequence[int]) -> list[memoryview]:
+        """Return what lies between each two indices, none of which is empty."""
+        if not self._done:
+            origin, width = self._start, self._width
+            for start, end in zip(starts, ends):
+                first, last = (origin + start * width) // BLOCK, (origin + end * width - 1) // BLOCK
+                self._blocks.check(range(first, last + 1), self._what)
+            self._done = self._blocks.good.find(0, self._first, self._last + 1) < 0
+        view = self.view
+        return [view[start:end] for start, end in zip(starts, ends)]
+
     def all(self) -> memoryview:
         """Return everything."""
         self.part(0, len(self.view))
@@ -102,6 +113,22 @@ class Strings:
             return str(self.raw(i), "utf-8")
         except UnicodeDecodeError as error:
             raise Corrupt(f"{self._name}: string {i} is not UTF-8") from error
+
+    def texts(self, indices: Sequence[int]) -> list[str]:
+        """As text, for many at once."""
+        if not indices:
+            return []
+        before = [i - 1 if i else 0 for i in indices]
+        ends = self._ends.pick(indices, getter(indices))
+        starts = self._ends.pick(before, getter(before))
+        if 0 in indices:
+            starts = tuple(start if i else 0 for i, start in zip(indices, starts))
+        if all(map(lt, starts, ends)) and max(ends) <= len(self._content.view):
+            try:
+                return [str(part, "utf-8") for part in self._content.parts(starts, ends)]
+            except UnicodeDecodeError:
+                pass
+        return [self.text(i) for i in indices]  # an empty one, or one that cannot be
 
 
 def check_number(i: int, length: int, of: str) -> None:

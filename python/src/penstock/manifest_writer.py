@@ -13,7 +13,7 @@ import sys
 import zlib
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.errors import Exists, Invalid
 from penstock.manifest_format import (
@@ -54,9 +54,14 @@ from penstock.manifest_format import (
     hash_key,
 )
 
+if TYPE_CHECKING:
+    from penstock.manifest import Manifest
+    from penstock.manifest_column import Column
+
 __all__ = ["ColumnWriter", "ManifestWriter", "PieceAt"]
 
 _MAX_TEXT, _MAX_CLASS, _MAX_CLASSES = 65535, 255, 1 << 20
+_AT_ONCE = 1 << 16  # samples that are taken over together
 _NUMBERS_OF_TYPES = {name: number for number, name in TYPES.items()}
 
 
@@ -142,6 +147,20 @@ class ColumnWriter:
                 self.type, self.values = "float", array("d", self.values)
             self.values.append(value)
 
+    def take(self, column: Column, numbers: Sequence[int]) -> None:
+        """Add values that samples of another manifest have."""
+        if column.type != self.type and not {column.type, self.type} <= {"int", "float"}:
+            raise Invalid(f"column {self.name} holds {self.type}s in one place and {column.type}s in another")
+        for label in column.classes:
+            self.number(label)
+        for i in numbers:
+            self.add(column[i])
+
+    def skip(self, count: int) -> None:
+        """Add so many samples without a value."""
+        for _ in range(count):
+            self.add(None)
+
     def sections(self, item: int) -> dict[tuple[int, int], bytes]:
         """The sections of the column."""
         out: dict[tuple[int, int], bytes] = {}
@@ -176,23 +195,31 @@ class ManifestWriter:
             str, tuple[array[int], array[int], array[int]]
         ] = {}  # sizes, checksums, offsets; -1 is absent
         self.columns: dict[str, ColumnWriter] = {}
+        self.column_order: Sequence[str] = ()  #: columns that come first; the others follow by name
         self.shard_of = array("I")
-        self.shards: list[tuple[str, int, str]] = []
+        self.shards: list[tuple[str, int, str, int]] = []
         self.total = 0
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def add_shard(self, name: str, size: int, tag: str) -> None:
-        """Add a tar shard."""
-        self.shards.append((name, size, tag))
+    def add_shard(self, name: str, size: int, tag: str, format: int = TAR) -> int:
+        """Add a shard, and return its number."""
+        self.shards.append((name, size, tag, format))
+        return len(self.shards) - 1
+
+    def reserve_shard(self) -> int:
+        """The number of a shard that is not written yet."""
+        return self.add_shard("", 0, "")
+
+    def fill_shard(self, number: int, name: str, size: int, tag: str) -> None:
+        """Say what became of a shard that was reserved."""
+        self.shards[number] = name, size, tag, TAR
 
     def add(self, key: bytes, pieces: Mapping[str, PieceAt], values: Mapping[str, Any]) -> None:
         """Add a sample that was checked. All its pieces lie in one shard; its columns are known."""
         for field in pieces:
-            if field not in self.fields:
-                n = len(self.keys)
-                self.fields[field] = array("I", [NONE]) * n, array("I", [0]) * n, array("q", [-1]) * n
+            self._field(field)
         self.keys.append(key)
         for field, (sizes, sums, offsets) in self.fields.items():
             piece = pieces.get(field)
@@ -202,15 +229,66 @@ class ManifestWriter:
             self.total += 0 if piece is None else piece.size
         self.shard_of.append(next(iter(pieces.values())).shard if pieces else NONE)
         for name, column in self.columns.items():
-            while column.count < len(self.keys) - 1:  # it is new
-                column.add(None)
+            column.skip(len(self.keys) - 1 - column.count)  # it may be new
             column.add(values.get(name))
+
+    def _field(self, name: str) -> tuple[array[int], array[int], array[int]]:
+        """The arrays of a field, which no sample has if it is new."""
+        if name not in self.fields:
+            n = len(self.keys)
+            self.fields[name] = array("I", [NONE]) * n, array("I", [0]) * n, array("q", [-1]) * n
+        return self.fields[name]
+
+    def take(self, manifest: Manifest, numbers: Sequence[int], shards: dict[int, int]) -> None:
+        """Add samples of another manifest, which stay where they lie.
+
+        shards are the numbers that its shards have here; those that are missing are added when a sample needs them.
+        """
+        for at in range(0, len(numbers), _AT_ONCE):
+            self._take(manifest, numbers[at : at + _AT_ONCE], shards)
+
+    def _take(self, manifest: Manifest, numbers: Sequence[int], shards: dict[int, int]) -> None:
+        for column in map(manifest.column, manifest.columns):
+            mine = self.columns.setdefault(column.name, ColumnWriter(column.name, column.type))
+            mine.skip(len(self.keys) - mine.count)
+            mine.take(column, numbers)
+        lies = array("q", [-1]) * len(numbers)
+        for field in manifest.fields:
+            sizes, sums, offsets = self._field(field)
+            found = manifest.locate(numbers, field)
+            if found.checksums is None:
+                raise Invalid(f"the checksums of {field} are not known in {manifest}: nothing can be added to it")
+            sizes.extend(NONE if size < 0 else size for size in found.sizes)
+            sums.extend(found.checksums)
+            offsets.extend(-1 if size < 0 else offset for offset, size in zip(found.offsets, found.sizes))
+            self.total += sum(size for size in found.sizes if size > 0)
+            for j, shard in enumerate(found.shards):
+                if shard >= 0 and lies[j] not in (-1, shard):
+                    raise Invalid(f"a sample of {manifest} lies in several shards: nothing can be added to it")
+                lies[j] = max(lies[j], shard)
+        for shard in dict.fromkeys(lies):
+            if shard >= 0 and shard not in shards:
+                shards[shard] = self.add_shard(*manifest.shard(shard))
+        self.shard_of.extend(NONE if shard < 0 else shards[shard] for shard in lies)
+        self.keys.extend(manifest.key(i).encode() for i in numbers)
+        for sizes, sums, offsets in self.fields.values():
+            absent = len(self.keys) - len(sizes)
+            sizes.extend(array("I", [NONE]) * absent)
+            sums.extend(array("I", [0]) * absent)
+            offsets.extend(array("q", [-1]) * absent)
+        for mine in self.columns.values():
+            mine.skip(len(self.keys) - mine.count)
 
     def finish(self, *, chunk_samples: int, created: int) -> tuple[bytes, str]:
         """The manifest and its logical hash. A key that occurs twice is Exists."""
         if sys.byteorder != "little":
             raise Invalid("manifests can be written on little-endian machines only")
-        fields, columns = sorted(self.fields), sorted(self.columns)
+        fields = sorted(self.fields)
+        columns = [*self.column_order, *sorted(self.columns.keys() - set(self.column_order))]
+        both = self.fields.keys() & self.columns.keys()
+        if both or len(fields) > 64 or len(columns) > 64:
+            what = f"{min(both)} is bytes in some and a value in others" if both else "they have more than 64 fields or columns"
+            raise Invalid(f"no dataset can be made of these samples: {what}")
         sections = {**self._logical(fields, columns), **self._index()}
         forms = self._locations(fields, sections)
         described = struct.pack("<QIHH", len(self.keys), chunk_samples, len(fields), len(columns))
@@ -264,10 +342,12 @@ class ManifestWriter:
                 gaps = [0 if o < 0 else o - b for o, b in zip(offsets, base)]
                 far = any(not -(1 << 31) <= gap < 1 << 31 for gap in gaps)
                 forms[f] = IN_BLOCKS if far else IN_BYTES  # members of a tar begin at blocks of 512
+                if far and any(gap & 511 for gap in gaps):
+                    raise Invalid(f"{fields[f]} lies too far from the other fields of its sample")
                 sections[GAPS, f] = array("i", (gap >> 9 for gap in gaps) if far else gaps).tobytes()
-        names, tags = [name.encode() for name, _, _ in self.shards], [tag.encode() for _, _, tag in self.shards]
-        sections[SHARD_SIZES, 0] = array("Q", (size for _, size, _ in self.shards)).tobytes()
-        sections[SHARD_FORMS, 0] = bytes([TAR]) * len(self.shards)
+        names, tags = [shard[0].encode() for shard in self.shards], [shard[2].encode() for shard in self.shards]
+        sections[SHARD_SIZES, 0] = array("Q", (shard[1] for shard in self.shards)).tobytes()
+        sections[SHARD_FORMS, 0] = bytes(shard[3] for shard in self.shards)
         sections[NAME_ENDS, 0], sections[NAMES, 0] = _ends(names).tobytes(), b"".join(names)
         sections[TAG_ENDS, 0], sections[TAGS, 0] = _ends(tags).tobytes(), b"".join(tags)
         return bytes(forms)

@@ -16,21 +16,24 @@ from collections.abc import Callable
 __all__ = ["Memory", "gather"]
 
 _SMALLEST = 32 << 10  # below it the allocator does as well
-_LARGEST = 4 << 20
 _LOOKS = 2  # pieces that are looked at before a new one is made
 
 
 class Memory:
     """Pieces of memory for one client. It may be used by many threads, and has no lock to leave behind at a fork."""
 
-    def __init__(self, limit: int = 32 << 20) -> None:
+    def __init__(self, limit: int = 32 << 20, largest: int = 4 << 20) -> None:
         self._limit = limit  # bytes that are remembered; what is handed out beyond that is used once
+        self._largest = largest  # of the pieces that are remembered
         self._known: dict[int, deque[bytearray]] = {}  # by size, the one handed out longest ago first
         self._reuse = sys.implementation.name == "cpython"  # others may let one that is looked at change its size
 
+    def __reduce__(self) -> tuple[type[Memory], tuple[int, int]]:
+        return Memory, (self._limit, self._largest)
+
     def take(self, size: int) -> memoryview:
         """So many bytes of memory that nobody else has. What is in them is not said."""
-        if not self._reuse or not _SMALLEST <= size <= _LARGEST:
+        if not self._reuse or not _SMALLEST <= size <= self._largest:
             return memoryview(bytearray(size))
         rounded = _round(size)
         known = self._known.get(rounded)

@@ -14,6 +14,7 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
+from penstock.agreement import agree, check
 from penstock.client import Client
 from penstock.errors import Invalid, NotFound
 from penstock.manifest import Manifest
@@ -47,7 +48,18 @@ def open(dataset: str | os.PathLike[str], *, client: Client | None = None) -> Ta
         raise Invalid(f"{dataset!r} is not the name of a dataset: write NAME, NAME@VERSION, or the path of a directory")
     from penstock.catalog import open_named
 
-    return open_named(client or Client(), found[1], int(found[2]) if found[2] else None)
+    return open_named(client or usual(), found[1], int(found[2]) if found[2] else None)
+
+
+def usual() -> Client:
+    """The node of the environment. All datasets share one client, so that many of them have not as many connections."""
+    settings = tuple(sorted(item for item in os.environ.items() if item[0].startswith("PENSTOCK_")))
+    return _usual(settings)
+
+
+@functools.lru_cache(maxsize=4)
+def _usual(_: object) -> Client:
+    return Client()
 
 
 def _versioned(path: str) -> tuple[str, int | None]:
@@ -62,9 +74,20 @@ def _in_directory(path: str, version: int | None) -> Table:
     path = os.path.abspath(path)
     there = versions(path)
     if version is None:
-        version = there[-1]
-    elif version not in there:
+        table = _version(path, there[-1])
+        agreed, _ = agree(path, table.version, table.hash)
+        if agreed != table.version:
+            table.close()
+            table = _in_directory(path, agreed)
+        table.floating = path
+        check(table)
+        return table
+    if version not in there:
         raise NotFound(f"{path} has no version {version}: it has {', '.join(map(str, there[-10:]))}")
+    return _version(path, version)
+
+
+def _version(path: str, version: int) -> Table:
     opener = functools.partial(Manifest.open, os.path.join(path, f"manifest-{version:06}"))
     manifest = opener()
     table = Table(opener, Directory(path), name=manifest.name, version=version, hash=manifest.hash)

@@ -11,14 +11,16 @@ them. They may be used by many threads, survive a fork, and pickle as their addr
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import stat
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
-from zlib import crc32
 
+from penstock.checksum import crc32s
 from penstock.errors import Corrupt, Denied, NotFound, PenstockError, Unavailable
 from penstock.memory import Memory
 from penstock.wire import Item
@@ -70,11 +72,12 @@ def shard_path(directory: str, name: str) -> str:
 class _File:
     """An open shard. It is closed when nobody refers to it, so that no thread finds it closed, or another in its place."""
 
-    __slots__ = ("_lock", "fd", "path")
+    __slots__ = ("__weakref__", "_lock", "fd", "home", "path", "shard")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, home: Directory, shard: int) -> None:
         self.fd = -1
         self.path = path
+        self.home, self.shard = weakref.ref(home), shard
         self._lock = None if hasattr(os, "preadv") else threading.Lock()
         # What is no file, such as a pipe, would otherwise be waited for here.
         fd = os.open(path, os.O_RDONLY | _NONBLOCK | _CLOSE)
@@ -133,35 +136,32 @@ class Directory:
 
     def read(self, pieces: Pieces, name: Callable[[int], str]) -> list[Item]:
         """Read pieces in the order they lie, neighbours at once, into one piece of memory."""
-        shards, offsets, sizes, checksums = pieces
+        shards, offsets, sizes, _ = pieces
         items: list[Item] = [_EMPTY] * len(shards)
         runs = _runs(pieces)
         left = sum(end - start for start, end, _ in runs)
-        slab, at = _EMPTY, 0
+        slab, used = _EMPTY, 0
+        there: dict[int, int] = {}  # the pieces that were read into the slab, and where they begin
         for start, end, run in runs:
             size, shard = end - start, shards[run[0]]
             try:
                 file = self._files.get(shard) or self._open(shard, name(shard))
-                if size > len(slab) - at:
-                    slab, at = self._room(file, start, size, left), 0
-                left -= size
-                view = slab[at : at + size]
-                at += size
-                got = file.fill(view, start)
+                if size > len(slab) - used:
+                    _check(slab, there, pieces, items)
+                    slab, used, there = self._room(file, start, size, left), 0, {}
+                at, used, left = used, used + size, left - size
+                got = file.fill(slab[at:used], start)
             except (OSError, PenstockError) as error:
                 failed = _failure(error, name(shard))
                 for i in run:
                     items[i] = failed
                 continue
             for i in run:
-                begin = offsets[i] - start
-                piece, crc = view[begin : begin + sizes[i]], checksums[i]
-                if begin + sizes[i] > got:
-                    items[i] = Corrupt(f"{file.path} ends at {start + got}")
-                elif crc is not None and crc32(piece) != crc:
-                    items[i] = Corrupt(f"its bytes have CRC-32 {crc32(piece):08x}, not {crc:08x}: they are damaged")
+                if offsets[i] + sizes[i] <= start + got:
+                    there[i] = at + offsets[i] - start
                 else:
-                    items[i] = piece
+                    items[i] = Corrupt(f"{file.path} ends at {start + got}")
+        _check(slab, there, pieces, items)
         return items
 
     def _room(self, file: _File, start: int, size: int, left: int) -> memoryview:
@@ -174,23 +174,49 @@ class Directory:
     def _open(self, shard: int, name: str) -> _File:
         path = shard_path(self.path, name)
         try:
-            file = _File(path)
+            file = _File(path, self, shard)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
-            self._files.clear()  # others need files as well: better to open ours again than to fail
-            file = _File(path)
+            while _close_oldest():  # others need files as well: better to open ours again than to fail
+                pass
+            file = _File(path, self, shard)
         # No lock, so that none is left locked by a fork: at worst two threads open the same file.
-        while len(self._files) >= self._limit:
-            try:
-                self._files.pop(next(iter(self._files)))
-            except (StopIteration, KeyError, RuntimeError):
-                break
-        self._files[shard] = file
+        while len(_open_now) >= self._limit and _close_oldest():
+            pass
+        self._files[shard] = _open_now[next(_serials)] = file
         return file
 
 
 _EMPTY = memoryview(b"")
+
+# The shards that the process has open, of whatever dataset, the oldest first: many datasets share the files that
+# a process may have.
+_open_now: weakref.WeakValueDictionary[int, _File] = weakref.WeakValueDictionary()
+_serials = itertools.count()
+
+
+def _close_oldest() -> bool:
+    """Have the place that opened it forget the oldest shard. False if there is none, or others are at it."""
+    try:
+        file = _open_now.pop(next(iter(_open_now)))
+    except (StopIteration, KeyError, RuntimeError):
+        return False
+    home = file.home()
+    if home is not None:
+        home._files.pop(file.shard, None)
+    return True
+
+
+def _check(slab: memoryview, there: dict[int, int], pieces: Pieces, items: list[Item]) -> None:
+    """Give out the pieces that lie in a slab, if they are what they should be. All together: one by one costs more."""
+    sizes = [pieces.sizes[i] for i in there]
+    for (i, begin), size, crc in zip(there.items(), sizes, crc32s(slab, list(there.values()), sizes)):
+        wanted = pieces.checksums[i]
+        if wanted is None or crc == wanted:
+            items[i] = slab[begin : begin + size]
+        else:
+            items[i] = Corrupt(f"its bytes have CRC-32 {crc:08x}, not {wanted:08x}: they are damaged")
 
 
 def _runs(pieces: Pieces) -> list[tuple[int, int, list[int]]]:
@@ -225,7 +251,7 @@ def _failure(error: OSError | PenstockError, shard: str) -> PenstockError:
 
 
 def _open_files() -> int:
-    """How many shards are kept open: a part of what the process may have."""
+    """How many shards a process keeps open: a part of the files it may have."""
     try:
         import resource
     except ImportError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from itertools import chain
 from typing import NamedTuple
 
 from penstock.batch import read_wanted
@@ -70,7 +71,7 @@ class Objects:
         if asked:
             wanted = _Wanted(self.bucket, known, pieces, asked)
             came = read_wanted(self.client._transport, f"from {self.bucket}", wanted)
-            for i, item in zip(asked, came):
+            for i, item in zip(asked, chain.from_iterable(came)):
                 items[i] = item
         return items  # type: ignore[return-value]  # none is None any more
 

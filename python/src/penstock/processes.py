@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from penstock import carry
+from penstock.carry import Inbox, Outbox
 from penstock.engine import Engine, Made
 from penstock.errors import Internal
 from penstock.workers import Task
@@ -53,7 +53,7 @@ class _Remote(Exception):
 
 class _Worker:
     def __init__(self, process: Any, connection: Connection) -> None:
-        self.process, self.connection = process, connection
+        self.process, self.connection, self.inbox = process, connection, Inbox(connection)
         self.tasks = 0  # that it has
 
 
@@ -100,10 +100,12 @@ class Processes:
             if isinstance(made, _Failed):
                 raise made.raised()
             yield made
+            del made  # its memory can be used again
 
     def _give(self, worker: _Worker, task: tuple[int, ...]) -> None:
         try:
-            worker.connection.send_bytes(_pack(task))
+            free, forgotten = worker.inbox.released()
+            worker.connection.send_bytes(_pack((*task, *free, *(~number for number in forgotten))))
         except OSError:
             self._died(worker)
         except BaseException:
@@ -123,7 +125,7 @@ class Processes:
             if isinstance(end, int):
                 self._died(worker)
             try:
-                of, number, result = carry.receive(worker.connection)
+                of, number, result = worker.inbox.receive()
             except (EOFError, OSError):
                 self._died(worker)
             except BaseException:  # Ctrl-C in the middle of a message: what follows it makes no sense any more
@@ -196,29 +198,32 @@ def _work(engine: Engine, connection: Connection, inherited: list[Connection]) -
     if torch is not None:
         torch.set_num_threads(1)  # there are as many workers as there is work for
     parent = multiprocessing.parent_process()
+    outbox = Outbox(connection)
     ends: list[Any] = [connection] if parent is None else [connection, parent.sentinel]
     while True:
         if connection not in wait(ends):
             return
         try:
-            run, number, epoch, step = map(int, connection.recv_bytes().split())
+            run, number, epoch, step, *released = map(int, connection.recv_bytes().split())
         except (EOFError, OSError):
             return
+        for shared in released:
+            outbox.free(shared) if shared >= 0 else outbox.forget(~shared)
         result: Made | _Failed
         try:
             result = engine.make(epoch, step)
         except Exception as error:
             result = _Failed(error)
         try:
-            _answer(connection, run, number, result)
+            _answer(outbox, run, number, result)
         except OSError:
             return
 
 
-def _answer(connection: Connection, run: int, number: int, result: Made | _Failed) -> None:
+def _answer(outbox: Outbox, run: int, number: int, result: Made | _Failed) -> None:
     try:
-        carry.send(connection, (run, number, result))
+        outbox.send((run, number, result))
     except OSError:
         raise
     except Exception as error:  # it cannot be pickled
-        carry.send(connection, (run, number, _Failed(Internal(f"a batch cannot be sent from a worker: {error}"))))
+        outbox.send((run, number, _Failed(Internal(f"a batch cannot be sent from a worker: {error}"))))

@@ -20,6 +20,7 @@ class Table(Dataset):
     def __init__(self, open: Callable[[], Manifest], place: Place, *, name: str, version: int, hash: str) -> None:
         self.name, self.version, self.hash = name, version, hash
         self.place = place
+        self.floating = ""  #: what it was opened by, if that was a name without a version
         self._open = open
         self._manifest: Manifest | None = None
         self._total: int | None = None
@@ -117,8 +118,7 @@ class Table(Dataset):
             missing = sorted(set(fields).difference(columns, pieces))
             there = ", ".join(manifest.fields + manifest.columns)
             raise NotFound(f"{self} has no field or column {', '.join(missing)}: it has {there}")
-        key = manifest.key
-        samples: list[Any] = [{"__key__": key(i), "__index__": i} for i in indices]
+        samples: list[Any] = [{"__key__": key, "__index__": i} for key, i in zip(manifest.keys(indices), indices)]
         for name in columns:
             self._add_column(samples, indices, manifest.column(name))
         if pieces and samples:
@@ -168,8 +168,10 @@ class Table(Dataset):
                 samples[i][field] = item
 
     def _error(self, sample: Sample, field: str, error: PenstockError, shard: int, offset: int) -> SampleError:
+        # Who removes a version does not know who is reading it.
+        hint = f"; was {self} removed? Open a version that is there" if error.kind == "NotFound" else ""
         found = SampleError(
-            f"field {field}: {error}",
+            f"field {field}: {error}{hint}",
             kind=error.kind,
             dataset=self.name,
             version=self.version,

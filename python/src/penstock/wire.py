@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 from zlib import crc32
 
+from penstock.checksum import crc32s
 from penstock.errors import KINDS, Corrupt, Internal, Invalid, PenstockError, Stale
 from penstock.memory import Memory, gather
-from penstock.names import Ref, check_bucket, encode_key
+from penstock.names import MAX_KEY, Ref, check_bucket, encode_key
 from penstock.payload import Buffer, flat
 
 __all__ = [
@@ -65,6 +67,8 @@ def encode_refs(bucket: str, refs: Sequence[str | Ref]) -> bytes:
     if len(refs) > MAX_REFS:
         raise Invalid(f"{len(refs)} references are more than {MAX_REFS}")
     out = [b"pstkref1", struct.pack("<I", len(refs)), _string(bucket.encode())]
+    if (keys := _plain_keys(refs)) is not None:
+        return b"".join(out + keys)
     for index, ref in enumerate(refs):
         try:
             if isinstance(ref, str):
@@ -78,6 +82,19 @@ def encode_refs(bucket: str, refs: Sequence[str | Ref]) -> bytes:
         except Invalid as error:
             raise Invalid(f"reference {index}: {error}") from None
     return b"".join(out)
+
+
+def _plain_keys(refs: Sequence[str | Ref]) -> list[bytes] | None:
+    """The references, if all of them are keys and good ones: in few steps, since there are many of them."""
+    try:
+        keys = list(map(str.encode, refs))  # type: ignore[arg-type]
+    except (TypeError, UnicodeEncodeError):
+        return None
+    heads = {size: _flags_key.pack(0, size) for size in set(map(len, keys)) if 0 < size <= MAX_KEY}
+    try:
+        return [piece for key in keys for piece in (heads[len(key)], key)]
+    except KeyError:
+        return None
 
 
 def _encode_ref(out: list[bytes], ref: Ref) -> None:
@@ -227,12 +244,13 @@ class BatchReader:
         if crc32(head + sizes + states[:-4]) != int.from_bytes(states[-4:], "little"):
             raise self._malformed(f"the segment from {self._name(self.read)} on does not have its checksum")
 
-        items: list[Item] = []
-        at = 0
-        for size, crc in zip(lengths, pairs[1::2]):
-            piece = data[at : at + size]
-            at += size
-            items.append(piece if crc32(piece) == crc else self._damaged(len(items), crc))
+        ends = list(accumulate(lengths))
+        begins = [0, *ends[:-1]]
+        items: list[Item] = [data[begin:end] for begin, end in zip(begins, ends)]
+        sums = crc32s(data, begins, lengths)
+        for i, crc in enumerate(pairs[1::2]) if sums != list(pairs[1::2]) else ():
+            if sums[i] != crc:
+                items[i] = self._damaged(i, crc)
         if self._check is not None:
             for i, (size, crc) in enumerate(zip(lengths, pairs[1::2])):
                 if message := self._check(self.read + i, size, crc):

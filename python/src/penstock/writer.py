@@ -6,6 +6,16 @@
 Bytes become fields, in tar shards that WebDataset reads as well; ints, floats and texts
 become columns, which are in the manifest. The version appears when the block is left, as
 a whole; if it is left by an exception there is none.
+
+With a base the version holds what that one does, and only what is new or different is
+written. Several threads, processes or machines write a version together by parts, which
+may be sent to them; the version is published once, by its writer:
+
+    with penstock.create("mine", bucket="b", base=True) as w:
+        pool.map(fill, [w.part(i) for i in range(8)])     # each: with part: part.add(...)
+        w.remove("0007")
+
+Samples are numbered in the order base, writer, parts by their numbers; whoever was faster.
 """
 
 from __future__ import annotations
@@ -13,37 +23,51 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tarfile
+import secrets
 import time
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import index as as_index
 from types import TracebackType
 from typing import Any, Protocol
 
 from penstock.client import Client
-from penstock.errors import Invalid
-from penstock.manifest_writer import ColumnWriter, ManifestWriter, PieceAt
-from penstock.payload import flat
+from penstock.errors import Exists, Invalid, NotFound
+from penstock.manifest import Manifest, Shard
+from penstock.manifest_writer import ManifestWriter
+from penstock.packer import Packer, check_key, row
+from penstock.table import Table
 
-__all__ = ["Draft", "Writer", "create"]
+__all__ = ["Draft", "Part", "Writer", "create"]
 
 _DATASET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", re.ASCII)
-_FIELD = re.compile(r"(?!__)[a-z0-9._-]{1,64}", re.ASCII)
-_MAX_PIECE = (1 << 32) - 2
-_END = bytes(1024)  # of a tar
+_VERSION = re.compile(r"(.*?)(?:@([1-9][0-9]{0,18}))?", re.ASCII | re.DOTALL)
+_MAX_PARTS = 1_000_000
 
 
 class Draft(Protocol):
-    """A version that is being written somewhere."""
+    """A version that is being written somewhere. It pickles for those who write parts of it."""
 
     version: int
+    newest: int  # of those that are published; 0 if there are none
 
-    def shard(self, number: int, data: bytearray) -> tuple[str, str]:
+    def base(self, version: int) -> Table:
+        """A version that is there, or NotFound."""
+
+    def shard(self, stem: str, data: bytearray) -> tuple[str, str]:
         """Make a shard durable, and return its name and tag."""
 
-    def publish(self, manifest: bytes, about: Mapping[str, Any]) -> None:
-        """Make the version visible, whole."""
+    def discard(self, names: Iterable[str]) -> None:
+        """Remove shards."""
+
+    def hand_in(self, part: int, manifest: bytes) -> None:
+        """Say what a part has written, or Exists if somebody has done so."""
+
+    def handed_in(self, part: int) -> bytes | None:
+        """What hand_in was told, None if it was not."""
+
+    def publish(self, manifest: bytes, about: Mapping[str, Any], shards: Collection[str]) -> None:
+        """Make the version visible, whole, and remove what is not among the shards."""
 
     def abandon(self) -> None:
         """Remove what was written."""
@@ -55,14 +79,16 @@ def create(
     bucket: str | None = None,
     to: str | os.PathLike[str] | None = None,
     client: Client | None = None,
+    base: bool | int | str | None = None,
     classes: Mapping[str, Sequence[str]] | None = None,
     shard_size: int = 64 << 20,
     chunk_size: int = 4 << 20,
 ) -> Writer:
     """Begin the next version of a dataset, in a bucket of a node or in a directory.
 
-    Texts of the columns in classes are names of classes, numbered as they stand there, others
-    behind them as they come. `cls` is such a column if it holds texts. Samples keep the order they are
+    It holds what is added to it, and what base holds: a version ("mine@3", or 3), or the newest if there is one
+    (True). Texts of the columns in classes are names of classes, numbered as they stand there, behind those of base,
+    others behind them as they come. `cls` is such a column if it holds texts. Samples keep the order they are
     added in: shuffle them if neighbours are alike, or let the loader do it with a large window.
     """
     if not _DATASET.fullmatch(name):
@@ -71,6 +97,7 @@ def create(
         raise Invalid("a dataset is written to a bucket or to a directory: pass bucket= or to=")
     if shard_size < 1 or chunk_size < 1:
         raise Invalid("sizes must be above zero")
+    version = _base(name, base)
     draft: Draft
     if to is not None:
         from penstock.draft import DirectoryDraft
@@ -81,29 +108,68 @@ def create(
 
         assert bucket is not None
         draft = BucketDraft(client or Client(), bucket, name)
-    return Writer(draft, name, {"cls": [], **(classes or {})}, shard_size, chunk_size)
+    try:
+        if version is None:
+            version = draft.newest
+        if version == 0 and isinstance(base, str):
+            raise NotFound(f"there is no version of {name} to add to")
+        table = draft.base(version) if version else None
+        for field in table.fields if table else ():
+            if table and not table.manifest.checked(field):
+                raise Invalid(f"the checksums of {field} are not known in {table}: nothing can be added to it")
+        return Writer(draft, _Form(name, {"cls": [], **(classes or {})}, shard_size), chunk_size, table)
+    except BaseException:
+        draft.abandon()
+        raise
+
+
+def _base(name: str, base: bool | int | str | None) -> int | None:
+    """The number of the version to add to: 0 for none, None for the newest."""
+    if base is None or isinstance(base, bool):
+        return None if base else 0
+    if isinstance(base, str):
+        found = _VERSION.fullmatch(base)
+        if found is None or found[1] != name:
+            raise Invalid(f"{name} can only add to a version of itself, {name}@N, not to {base!r}")
+        return int(found[2]) if found[2] else None
+    version = as_index(base)
+    if version < 1:
+        raise Invalid(f"there is no version {version} to add to: they begin with 1")
+    return version
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What all parts of a version are written alike by."""
+
+    name: str
+    classes: Mapping[str, Sequence[str]]
+    shard_size: int
 
 
 class Writer:
-    """Takes samples, one after the other. Not for several threads at once."""
+    """Takes samples, one after the other. Not for several threads at once: they have parts."""
 
-    def __init__(
-        self, draft: Draft, name: str, classes: Mapping[str, Sequence[str]], shard_size: int, chunk_size: int
-    ) -> None:
-        self._draft, self._classes = draft, classes
-        self._shard_size, self._chunk_size = shard_size, chunk_size
-        self._manifest = ManifestWriter(name, draft.version)
-        self._shard = bytearray()
-        self._keys: set[bytes] = set()
+    def __init__(self, draft: Draft, form: _Form, chunk_size: int, base: Table | None) -> None:
+        self._draft, self._form, self._base, self._chunk_size = draft, form, base, chunk_size
+        manifest = base.manifest if base else None
+        self._own = Packer(
+            draft, form.name, classes=form.classes, all_classes=False, shard_size=form.shard_size, base=manifest
+        )
+        self._removed: dict[bytes, int] = {}  # keys, and their numbers in base
+        self._parts: set[int] = set()
+        self._version = draft.version
+        self._process = os.getpid()
         self._done = False
 
     @property
     def version(self) -> int:
-        """The number that the version gets."""
-        return self._draft.version
+        """The number that the version gets. If it turns out that nothing has changed, that of the base."""
+        return self._version
 
     def __len__(self) -> int:
-        return len(self._manifest)
+        """The number of samples that were added here, and not by a part."""
+        return len(self._own)
 
     def __enter__(self) -> Writer:
         return self
@@ -111,156 +177,219 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.commit()
-        else:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
             self.abandon()
+
+    def __getstate__(self) -> None:
+        raise Invalid("a writer stays in its process: send parts of it to others, writer.part(0), writer.part(1), ...")
 
     def add(self, key: str, sample: Mapping[str, Any]) -> None:
         """Add a sample: bytes-like values are fields, ints, floats and texts are columns, None is left out.
 
-        One that is refused changes nothing: the next may follow.
+        It takes the place of one that the base has under that key; if it is the same, that stays where it is. One
+        that is refused changes nothing: the next may follow.
         """
+        self._check()
+        if self._removed and check_key(key) in self._removed:
+            raise Invalid(f"the sample {key!r} was removed")
+        self._own.add(key, sample)
+
+    def remove(self, key: str) -> None:
+        """Leave a sample of the base out, or NotFound."""
+        self._check()
+        raw = key.encode(errors="surrogatepass")  # a base of the command's may have keys that are refused here
+        i = self._base.manifest._find(raw) if self._base else None
+        if i is None:
+            raise NotFound(f"{self._base or self._form.name} has no sample {key!r} that could be removed")
+        if raw in self._own:
+            raise Invalid(f"the sample {key!r} was added")
+        self._removed[raw] = i
+
+    def part(self, number: int) -> Part:
+        """A part of the version, to be filled by whoever it is sent to. All parts must be closed before the commit."""
+        self._check()
+        number = as_index(number)
+        if not 0 <= number < _MAX_PARTS:
+            raise Invalid(f"parts have numbers from 0 to {_MAX_PARTS - 1}, not {number}")
+        self._parts.add(number)
+        return Part(self._draft, self._form, number, self._base)
+
+    def _check(self) -> None:
         if self._done:
             raise Invalid("the version is published or given up")
-        raw = _check_key(key)
-        if raw in self._keys:
-            raise Invalid(f"there is a sample {key!r} already")
-        fields, values = self._sorted(key, sample)
-        weight = sum(1024 + len(data) for data in fields.values())
-        if self._shard and len(self._shard) + weight > self._shard_size:
-            self._flush()
-        pieces = {}
-        for name, data in fields.items():
-            self._shard += _header(f"{key}.{name}", len(data))
-            pieces[name] = PieceAt(len(self._manifest.shards), len(self._shard), len(data), zlib.crc32(data))
-            self._shard += data
-            self._shard += bytes(-len(data) % 512)
-        columns = self._manifest.columns
-        for name, value in values.items():
-            # For WebDataset, which knows no manifest; of a class it wants the number.
-            text = str(columns[name].classes[value] if columns[name].type == "class" else value).encode()
-            self._shard += _header(f"{key}.{name}", len(text)) + text + bytes(-len(text) % 512)
-        self._manifest.add(raw, pieces, values)
-        self._keys.add(raw)
+        if self._process != os.getpid():
+            raise Invalid("the writer belongs to another process: send parts of it to others")
 
-    def _sorted(self, key: str, sample: Mapping[str, Any]) -> tuple[dict[str, bytes | memoryview], dict[str, Any]]:
-        """Fields and values, all of them checked."""
-        fields: dict[str, bytes | memoryview] = {}
-        values: dict[str, Any] = {}
-        new: dict[str, ColumnWriter] = {}
-        known, columns = self._manifest.fields, self._manifest.columns
-        for name, value in sample.items():
-            if name in ("__key__", "__index__") or value is None:
-                continue
-            if not _FIELD.fullmatch(name):
-                raise Invalid(f"{key}: {name!r} cannot be a field: 1 to 64 of a-z, 0-9, dot, dash and underscore can")
-            plain = _plain(value)
-            if plain is None:
-                data = flat(value)
-                if data is None:
-                    raise Invalid(f"{key}: {name} is {type(value).__name__}, and not bytes, an int, a float or a text")
-                if name in columns:
-                    raise Invalid(f"{key}: {name} is a column of {columns[name].type}s, and cannot be bytes")
-                if len(data) > _MAX_PIECE:
-                    raise Invalid(f"{key}: {name} has 4 GiB or more")
-                fields[name] = data
-                continue
-            if name in known:
-                raise Invalid(f"{key}: {name} is a field of bytes, and cannot be {plain!r}")
-            column = columns.get(name)
-            if column is None:
-                kind = {int: "int", float: "float", str: "class" if name in self._classes else "text"}[type(plain)]
-                column = new[name] = ColumnWriter(name, kind, self._classes.get(name, ()) if kind == "class" else ())
-            column.check(plain)
-            values[name] = plain
-        if len(known) + len(fields.keys() - known.keys()) > 64 or len(columns) + len(new) > 64:
-            raise Invalid(f"{key}: a sample has at most 64 fields and 64 columns")
-        columns.update(new)
-        for name, value in values.items():
-            if columns[name].type == "class":
-                columns[name].number(value)
-        return fields, values
+    def commit(self) -> int:
+        """Publish the version, and return its number. Leaving the with block does it.
 
-    def _flush(self) -> None:
-        if not self._shard:
-            return
-        self._shard += _END
-        name, tag = self._draft.shard(len(self._manifest.shards), self._shard)
-        self._manifest.add_shard(name, len(self._shard), tag)
-        self._shard = bytearray()
-
-    def commit(self) -> None:
-        """Publish the version. Leaving the with block does it."""
+        If parts are not closed yet, or their writers were killed, it fails and can be called again when they are. If
+        nothing differs from a base that is the newest version, none is published.
+        """
         if self._done:
-            return
+            return self._version
+        self._check()
+        handed = {number: self._draft.handed_in(number) for number in sorted(self._parts)}
+        if missing := [str(number) for number, record in handed.items() if record is None]:
+            some = f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}"
+            raise Invalid(
+                f"nothing is published, because {len(missing)} of {len(handed)} parts were not closed: {some}. "
+                f"Close them, fill them again if their processes have died, or give the version up"
+            )
         self._done = True
         try:
-            if len(self._manifest) == 0:
-                raise Invalid("there are no samples to make a dataset of")
-            self._flush()
-            w = self._manifest
-            chunk = max(round(self._chunk_size * len(w) / w.total), 1) if w.total else 1
-            data, logical = w.finish(chunk_samples=min(chunk, 1 << 31), created=time.time_ns())
-            about = {
-                "samples": len(w), "bytes": w.total, "fields": sorted(w.fields),
-                "columns": sorted(w.columns), "logical": logical,
-            }  # fmt: skip
-            self._draft.publish(data, about)
+            self._own.flush()
+            parts = [record for record in handed.values() if record is not None]
+            whole = self._merge(parts) if self._base or parts else self._own.manifest
+            if whole is not None:
+                self._publish(whole)
         except BaseException:
             with contextlib.suppress(Exception):  # the error that led here says more
                 self._draft.abandon()
             raise
+        return self._version
+
+    def _publish(self, w: ManifestWriter) -> None:
+        if len(w) == 0:
+            raise Invalid("there are no samples to make a dataset of")
+        chunk = max(round(self._chunk_size * len(w) / w.total), 1) if w.total else 1
+        data, logical = w.finish(chunk_samples=min(chunk, 1 << 31), created=time.time_ns())
+        about = {
+            "samples": len(w), "bytes": w.total, "fields": sorted(w.fields),
+            "columns": sorted(w.columns), "logical": logical,
+        }  # fmt: skip
+        if self._base:  # the node makes sure that it is still there
+            about["base"] = self._base.version
+        self._draft.publish(data, about, {shard[0] for shard in w.shards})
+
+    def _merge(self, handed: Sequence[bytes]) -> ManifestWriter | None:
+        """The whole version; None if it is the base."""
+        whole = ManifestWriter(self._form.name, self._draft.version)
+        added = [Manifest(data) for data in (self._own.manifest.finish(chunk_samples=1, created=0)[0], *handed)]
+        for manifest in added:
+            manifest.verify()
+        gone, seen = set(self._removed.values()), set[bytes]()
+        fresh = [self._fresh(manifest, gone, seen) for manifest in added]
+        if self._base:
+            last = self._base.manifest
+            if not gone and not any(fresh) and self._base.version == self._draft.newest:
+                self._version = self._base.version
+                self._draft.abandon()
+                return None
+            whole.column_order = last.columns
+            whole.take(last, [i for i in range(len(last)) if i not in gone] if gone else range(len(last)), {})
+        old = _shards(self._base.manifest) if self._base else {}
+        for manifest, numbers in zip(added, fresh):
+            # All shards that were written, because some hold nothing but values, as texts for WebDataset.
+            shards = {s: whole.add_shard(*shard) for name, (s, shard) in _shards(manifest).items() if name not in old}
+            whole.take(manifest, numbers, shards)
+        return whole
+
+    def _fresh(self, manifest: Manifest, gone: set[int], seen: set[bytes]) -> Sequence[int]:
+        """The samples that the base does not have just so. Those of the base whose place they take are gone then."""
+        if not self._base:
+            return range(len(manifest))
+        last, numbers = self._base.manifest, []
+        for i in range(len(manifest)):
+            key = manifest.key(i)
+            raw = key.encode()
+            if raw in self._removed:
+                raise Invalid(f"the sample {key!r} was removed, and added by a part")
+            if raw in seen:
+                raise Exists(f"two samples have the key {key!r}")
+            seen.add(raw)
+            there = last._find(raw)
+            if there is None or row(last, there) != row(manifest, i):
+                numbers.append(i)
+                if there is not None:
+                    gone.add(there)
+        return numbers
 
     def abandon(self) -> None:
-        """Give the version up, and remove what was written of it."""
-        if not self._done:
+        """Give the version up, and remove what was written of it, unless it is published."""
+        if not self._done and self._process == os.getpid():
             self._done = True
             self._draft.abandon()
 
 
-def _plain(value: Any) -> int | float | str | None:
-    """An int, a float or a text; None if it is none of them. Numbers of numpy are what they stand for."""
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, float):
-        return float(value)
-    if getattr(value, "shape", ()) != ():
-        return None  # an array, which is bytes-like
-    with contextlib.suppress(TypeError):
-        return as_index(value)
-    if hasattr(value, "shape") and hasattr(value, "__float__"):
-        return float(value)
-    return None
+def _shards(manifest: Manifest) -> dict[str, tuple[int, Shard]]:
+    """The shards by their names, with their numbers."""
+    found = map(manifest.shard, range(manifest.shards))
+    return {shard.name: (number, shard) for number, shard in enumerate(found)}
 
 
-def _check_key(key: str) -> bytes:
-    try:
-        raw = key.encode()
-    except (UnicodeEncodeError, AttributeError):
-        raise Invalid(f"{key!r} cannot be a key: it is no text that can be written as UTF-8") from None
-    parts = key.split("/")
-    if not 0 < len(raw) <= 1024 or any(part in ("", ".", "..") for part in parts) or not key.isprintable():
-        raise Invalid(f"{key!r} cannot be a key: a path of 1 to 1024 printable bytes without '..' can")
-    if "." in parts[-1]:
-        raise Invalid(
-            f"{key!r} cannot be a key: it would end at the first dot of its last element, where the field begins"
-        )
-    return raw
+class Part:
+    """A share of a version, which others may fill: threads, processes, machines.
 
+    It pickles while it is empty, and writes shards of its own. It counts when it was closed; one whose process was
+    killed, or that was given up, may be filled again from its beginning. For one user at a time.
+    """
 
-def _header(name: str, size: int) -> bytes:
-    """The header of a member: what tarfile makes, ten times as fast for the names that nearly all have."""
-    raw = name.encode()
-    if len(raw) > 100 or not raw.isascii() or size >= 8 << 30:
-        info = tarfile.TarInfo(name)
-        info.size = size
-        return info.tobuf(tarfile.PAX_FORMAT)
-    front = raw.ljust(100, b"\0") + _OWNER + b"%011o\0" % size + b"00000000000\0"
-    total = sum(front) + _REST
-    return front + b"%06o\0 " % total + _BACK
+    def __init__(self, draft: Draft, form: _Form, number: int, base: Table | None) -> None:
+        self._draft, self._form, self._base, self.number = draft, form, base, number
+        self._packer: Packer | None = None
+        self._process = 0
+        self._closed = False
 
+    def __repr__(self) -> str:
+        return f"<Part {self.number} of {self._form.name}@{self._draft.version}>"
 
-_OWNER = b"0000644\0" + b"0000000\0" * 2
-_BACK = (b"0" + bytes(100) + b"ustar\x0000").ljust(512 - 156, b"\0")
-_REST = sum(_BACK) + 8 * ord(" ")  # the checksum counts as spaces
+    def __getstate__(self) -> dict[str, Any]:
+        if self._packer is not None or self._closed:
+            raise Invalid(f"{self} has begun in this process: it cannot go on in another")
+        return self.__dict__
+
+    def __enter__(self) -> Part:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def __len__(self) -> int:
+        return len(self._packer) if self._packer else 0
+
+    def add(self, key: str, sample: Mapping[str, Any]) -> None:
+        """Add a sample, as Writer.add does. Classes must be known: those of the base, and those given to create."""
+        self._begun().add(key, sample)
+
+    def _begun(self) -> Packer:
+        if self._closed:
+            raise Invalid(f"{self} is closed")
+        if self._packer is None:
+            form = self._form
+            # Another attempt at this part may be writing yet, somewhere: no two have the same names.
+            self._process, stem = os.getpid(), f"{self.number:06}-{secrets.token_hex(4)}-"
+            self._packer = Packer(
+                self._draft, form.name, stem=stem, classes=form.classes, all_classes=True, shard_size=form.shard_size,
+                base=self._base.manifest if self._base else None,
+            )  # fmt: skip
+        elif self._process != os.getpid():
+            raise Invalid(f"{self} was begun in another process")
+        return self._packer
+
+    def close(self) -> None:
+        """Hand in what was written. Leaving the with block does it."""
+        if self._closed:
+            return
+        packer = self._begun()
+        try:
+            packer.flush()
+            self._draft.hand_in(self.number, packer.manifest.finish(chunk_samples=1, created=0)[0])
+        except BaseException:
+            self.abandon()
+            raise
+        self._closed = True
+
+    def abandon(self) -> None:
+        """Remove what was written. The part may be filled anew."""
+        packer, self._packer = self._packer, None
+        if packer is not None and not self._closed and self._process == os.getpid():
+            self._draft.discard(packer.names)

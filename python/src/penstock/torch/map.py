@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from penstock import agreement
 from penstock.chance import chance, takes_chance
+from penstock.collate import batch_memory
 from penstock.dataset import Dataset
 from penstock.decode import Decode, Decoder
 from penstock.errors import Invalid, SampleError
@@ -50,10 +52,11 @@ class MapDataset:
         fields: Sequence[str] | None = None,
         seed: int = 0,
     ) -> None:
+        agreement.check(dataset)
         self.dataset, self.transform, self.fields = dataset, transform, fields
         self.seed, self.epoch = seed, 0
         self._decode = Decoder(decode)
-        self._collate = collate_fn or functools.partial(collate, raw=self._decode.raw)
+        self._collate = collate_fn or functools.partial(collate, raw=self._decode.raw, memory=batch_memory())
         self._chancy = transform is not None and takes_chance(transform)
 
     def set_epoch(self, epoch: int) -> None:
@@ -86,6 +89,45 @@ class MapDataset:
                 decoded = {k: bytes(v) if isinstance(v, memoryview) else v for k, v in decoded.items()}
             samples.append(decoded)
         return samples
+
+
+class _Pass(Iterator[list[int]]):
+    """What a BatchSampler gives in one loop. It begins with its first batch: until then the sampler may be moved.
+
+    It has a state beside that of the sampler, for torchdata's StatefulDataLoader: behind the last batch the run goes on
+    with the next epoch, but the loop that was interrupted has nothing more to give.
+    """
+
+    def __init__(self, sampler: BatchSampler) -> None:
+        self._sampler = sampler
+        self._at: tuple[int, int] | None = None  # epoch and step that are next
+
+    def __next__(self) -> list[int]:
+        of = self._sampler._loader
+        if self._at is None:
+            self._at = self._sampler._begun = self._next()
+        epoch, step = self._at
+        if step >= len(of):
+            if (of._epoch, of._step) == self._at:  # or else somebody moved the sampler
+                of._epoch, of._step = epoch + 1, 0
+            raise StopIteration
+        numbers = of.samples_at(epoch, step)
+        of._epoch, of._step = self._at = epoch, step + 1
+        return _batch(numbers, epoch, self._sampler._seed)
+
+    def _next(self) -> tuple[int, int]:
+        if self._at is not None:
+            return self._at
+        of = self._sampler._loader
+        # A loop that was left after the last batch never came to its end.
+        return (of._epoch, of._step) if of._step < len(of) else (of._epoch + 1, 0)
+
+    def state_dict(self) -> dict[str, int]:
+        epoch, step = self._next()
+        return {"epoch": epoch, "step": step}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        self._at = state["epoch"], state["step"]
 
 
 class BatchSampler:
@@ -133,20 +175,30 @@ class BatchSampler:
 
     def __iter__(self) -> Iterator[list[int]]:
         """The rest of the current epoch, or the next one if it is at its end."""
-        of = self._loader
-        if of._step >= len(of):  # a loop that was left after the last batch never came to the end below
-            of._epoch, of._step = of._epoch + 1, 0
-        epoch, first = self._begun = of._epoch, of._step
-        for step in range(first, len(of)):
-            numbers = of.samples_at(epoch, step)
-            of._step = step + 1
-            yield _batch(numbers, epoch, self._seed)
-        of._epoch, of._step = epoch + 1, 0
+        return _Pass(self)
 
     @property
     def epoch(self) -> int:
         """The current epoch."""
         return self._loader.epoch
+
+    @property
+    def batch_sampler(self) -> BatchSampler:
+        """The sampler itself: the Trainer of transformers tells the epoch to what a sampler has under this name."""
+        return self
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a batch, where data is not divided among ranks.
+
+        Where it is, who asks is about to divide it once more, and most of it would never be used.
+        """
+        if self._loader.dp_size > 1:
+            raise Invalid(
+                "this sampler divides the data among ranks already, and prepare() would do so again: use its DataLoader "
+                "as it is"
+            )
+        return self._loader.batch_size
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Where the run is, if so many batches were consumed since the iteration began; else all that were drawn."""
