@@ -21,6 +21,7 @@ step() {
 unit() { CGO_ENABLED=1 go test -race -timeout 25m $(go list ./... | grep -v /test/chaos); }
 python() { make build && ./test/python.sh -q; }
 torch() { ./test/torch.sh -q; }
+s3() { ./test/s3/clients.sh; }
 failures() { go test -timeout 25m -count=1 ./test/chaos; }
 
 step "install" ./test/install.sh
@@ -28,6 +29,7 @@ step "lint" ./test/lint.sh
 step "unit" unit
 step "python" python
 step "torch" torch
+step "s3" s3
 step "failures (short)" failures
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# PyArrow's S3FileSystem: files, datasets and Parquet, in the directory DIR.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../../.." && pwd)
+. "$root/test/s3/byhand/venv.sh"
+packages pyarrow
+mkdir -p "$1" && cd "$1"
+export AWS_ACCESS_KEY_ID=$S3_ACCESS_KEY AWS_SECRET_ACCESS_KEY=$S3_SECRET_KEY AWS_DEFAULT_REGION=us-east-1 AWS_REGION=us-east-1
+export AWS_ENDPOINT_URL=$S3_ENDPOINT S3_ENDPOINT_URL=$S3_ENDPOINT PATH=$root/build/venv-s3/bin:$PATH
+"$root/build/venv-s3/bin/aws" s3 mb s3://byhand-pyarrow >/dev/null
+"$venv/bin/python" "$root/test/s3/byhand/pyarrow.py"
