@@ -8,6 +8,7 @@
 #   verify     penstock dataset verify: all of it is read and checked
 #
 # Files are warm: they were just written, and read by a first run that is not counted.
+# As root it repeats tar and create with cold ones, in the order of the tree and permuted.
 # Their sizes are spread evenly on a logarithmic scale, 4 to 100 KiB: 30 KiB on average.
 #
 #   bench/dataset/run.sh [FILES...]     40000 and 200000 files if none are given
@@ -63,7 +64,7 @@ create() { penstock dataset create set --from ./tree --to ./set; }
 penstock serve --data data --listen 127.0.0.1:0 >node.txt 2>&1 &
 node=$!
 for _ in $(seq 200); do
-  PENSTOCK_ENDPOINT=$(grep -o 'http://[0-9.:]*' node.txt | head -1 || true)
+  PENSTOCK_ENDPOINT=$(sed -n 's,.* ready at ,,p' node.txt)
   [ -n "$PENSTOCK_ENDPOINT" ] && break
   sleep 0.05
 done
@@ -93,4 +94,24 @@ for files in "$@"; do
   rm -rf set
   timed bucket penstock dataset create "set$files" --from ./tree --bucket bench
   penstock dataset rm --force "set$files" >/dev/null
+
+  # Cold: nothing of the files is in memory. In the order of the tree, which drives like, and permuted.
+  [ -w /proc/sys/vm/drop_caches ] || continue
+  (cd tree && find . -type f | sed 's,^\./,,' | sort) >tree.txt
+  cold() {
+    sync -f .
+    echo 3 >/proc/sys/vm/drop_caches
+    rm -rf one.tar set
+    timed "$@"
+  }
+  echo "  cold, in the order of the tree; then permuted"
+  mv order.txt permuted.txt
+  for round in 1 2; do
+    cp tree.txt order.txt
+    cold tar tar_synced
+    cold create penstock dataset create set --from ./tree --to ./set --keep-order
+    cp permuted.txt order.txt
+    cold tar tar_synced
+    cold create create
+  done
 done

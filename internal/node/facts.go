@@ -68,20 +68,26 @@ func (n *Node) Facts(ctx context.Context, info object.Info) (f Facts, ok bool, e
 	if err != nil || !n.hasFacts(b) {
 		return f, false, err
 	}
-	r, err := n.store.Open(ctx, factsName(info.Name), object.Range{})
+	stored, etag, err := n.readFacts(ctx, info.Name)
+	return stored.Facts, err == nil && etag != "" && stored.Version == info.Version, err
+}
+
+// readFacts returns what is stored about a name, with the ETag it has now; none if there
+// is nothing.
+func (n *Node) readFacts(ctx context.Context, name object.Name) (stored storedFacts, etag string, err error) {
+	r, err := n.store.Open(ctx, factsName(name), object.Range{})
 	if object.Is(err, object.NotFound) {
-		return f, false, nil
+		return stored, "", nil
 	}
 	if err != nil {
-		return f, false, err
+		return stored, "", err
 	}
 	defer r.Close()
-	var stored storedFacts
 	text, err := io.ReadAll(r)
 	if err == nil {
 		err = json.Unmarshal(text, &stored)
 	}
-	return stored.Facts, err == nil && stored.Version == info.Version, err
+	return stored, r.Info().ETag, err
 }
 
 // SetFacts changes the facts about an object as Stat described it. NotFound says that
@@ -97,17 +103,53 @@ func (n *Node) SetFacts(ctx context.Context, info object.Info, f Facts) error {
 		return err
 	}
 	b.live.facts.Store(factsSome)
-	_, err = n.store.Put(ctx, factsName(info.Name), bytes.NewReader(text), object.PutOptions{SizeHint: int64(len(text))})
-	return err
+	for {
+		stored, etag, err := n.readFacts(ctx, info.Name)
+		opts := object.PutOptions{SizeHint: int64(len(text))}
+		switch {
+		case object.Is(err, object.Corrupt): // and written over
+		case err != nil:
+			return err
+		case etag == "":
+			opts.IfNoneMatch = "*"
+		case stored.Version.After(info.Version):
+			return object.Errorf(object.NotFound, "%s was replaced", info.Name)
+		default:
+			opts.IfMatch = etag
+		}
+		_, err = n.store.Put(ctx, factsName(info.Name), bytes.NewReader(text), opts)
+		if !changedSince(err) {
+			return err
+		}
+	}
 }
 
-// dropFacts forgets the facts about an object that was removed.
+// changedSince reports whether a write found its condition broken, so that it has to
+// look again.
+func changedSince(err error) bool {
+	return object.Is(err, object.Stale) || object.Is(err, object.Exists) || object.Is(err, object.NotFound)
+}
+
+// dropFacts forgets the facts about an object that was removed. One that was written
+// under its name since may have some already, which stay.
 func (n *Node) dropFacts(ctx context.Context, name object.Name) error {
 	b, err := n.find(name.Bucket)
 	if err != nil || !n.hasFacts(b) {
 		return nil // without a bucket they went with it
 	}
-	if err := n.store.Delete(ctx, factsName(name), object.Condition{}); !object.Is(err, object.NotFound) {
+	var cond object.Condition
+	if name.ID == (object.Version{}) || name.ID == object.NullID { // others are never used again
+		name.ID = object.NullID
+		stored, etag, err := n.readFacts(ctx, name)
+		if !object.Is(err, object.Corrupt) && (err != nil || etag == "") {
+			return err
+		}
+		if now, err := n.store.Stat(ctx, name); err == nil && now.Version == stored.Version {
+			return nil
+		}
+		cond.IfMatch = etag
+	}
+	if err := n.store.Delete(ctx, factsName(name), cond); !changedSince(err) {
 		return err
 	}
 	return nil

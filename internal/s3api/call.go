@@ -34,6 +34,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.calls.Get().(*call)
 	c.Begin(a.door, w, r)
 	c.api, c.id = a, a.prefix+a.number.Add(1)
+	// net/http looks at its own body to see whether to wait for the rest of it, so that
+	// a client that is still sending gets the answer and not a reset.
+	body := r.Body
+	defer func() { r.Body = body }()
 	defer a.finish(c)
 	if !a.door.Enter() {
 		c.fail(errStopping)

@@ -181,6 +181,9 @@ func parseXML(text []byte, v any) error {
 				return faultf(malformedXML, "the document has a processing instruction")
 			}
 		case xml.StartElement:
+			if depth == 0 && elements > 0 {
+				return faultf(malformedXML, "the document has two roots")
+			}
 			if depth++; depth > maxXMLDepth {
 				return faultf(malformedXML, "the document is nested too deeply")
 			}

@@ -151,7 +151,7 @@ func (n *Node) Start() error {
 	return n.waitReady(ready)
 }
 
-// readyLine is what a node prints when it answers, and s3Line what it prints before
+// readyLine is what a node prints when it answers, and s3Line what it prints with that
 // if it has an S3 door.
 var (
 	readyLine = regexp.MustCompile(`^penstock .* ready at (https?://\S+)`)
@@ -164,6 +164,7 @@ type started struct{ endpoint, s3 string }
 // watch reads the child's output to its end and then waits for the child.
 func (n *Node) watch(cmd *exec.Cmd, stdout io.Reader, ready chan<- started) {
 	var said started
+	plain := n.opts.S3 == "" || n.opts.S3 == "off"
 	lines := bufio.NewReader(stdout)
 	for {
 		line, err := lines.ReadString('\n')
@@ -173,6 +174,8 @@ func (n *Node) watch(cmd *exec.Cmd, stdout io.Reader, ready chan<- started) {
 		}
 		if m := readyLine.FindStringSubmatch(line); m != nil {
 			said.endpoint = m[1]
+		}
+		if said.endpoint != "" && (said.s3 != "" || plain) {
 			select {
 			case ready <- said:
 			default:
@@ -200,7 +203,7 @@ func (n *Node) waitReady(ready <-chan started) error {
 	}
 	// The next start takes the same port, so that clients find it again.
 	n.opts.Listen = hostPort(n.Endpoint)
-	if n.opts.S3 != "" && n.S3 != "" {
+	if n.opts.S3 != "" && n.S3 != "" && n.opts.S3 != "off" {
 		n.opts.S3 = hostPort(n.S3)
 	}
 	if strings.HasPrefix(n.Endpoint, "https:") {

@@ -15,9 +15,7 @@ type ledger struct {
 	bucket string
 	mu     sync.Mutex
 	lines  map[string]*line
-	frozen bool // answers to requests from before the last cut count for nothing
-	cuts   int  // that have returned
-	cut    int  // number of the last one
+	outage
 }
 
 // line is what is known about one key. If something about it is unknown, a
@@ -27,7 +25,7 @@ type line struct {
 	etag    string
 	maybe   []state  // what requests without an answer may have made of it
 	writes  int      // given out as numbers
-	cuts    int      // that had returned when the last request began
+	began   int      // when the last request did: see outage
 	refused bool     // under race/: somebody was told that it exists
 	history []string // the last that happened, for complaints
 }
@@ -81,29 +79,8 @@ func (l *ledger) begin(key string, to state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ln.maybe = append(ln.maybe, to)
-	ln.cuts = l.cuts
+	ln.began = l.now()
 	ln.note("asked for %v", to)
-}
-
-// freeze lets answers count for nothing, until thaw, if their requests began before
-// cut has returned. A file system that is being shut down lets some fsyncs succeed
-// that it does not keep: with the power really gone nobody would have heard of
-// them. What is asked for afterwards and acknowledged nevertheless is a lie.
-func (l *ledger) freeze(cut func() error) error {
-	l.mu.Lock()
-	l.frozen, l.cut = true, l.cuts+1
-	l.mu.Unlock()
-	err := cut()
-	l.mu.Lock()
-	l.cuts++
-	l.mu.Unlock()
-	return err
-}
-
-func (l *ledger) thaw() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.frozen = false
 }
 
 // done notes that it came to be, because the node said so.
@@ -111,7 +88,7 @@ func (l *ledger) done(key string, to state, etag string) error {
 	ln := l.line(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.frozen && (ln.cuts < l.cut || ln.raced(key)) {
+	if l.late(ln.began) || (ln.raced(key) && l.during()) {
 		ln.note("too late: %v", to)
 		return nil
 	}
@@ -132,7 +109,7 @@ func (l *ledger) undone(key string, to state) {
 	ln := l.line(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.frozen {
+	if l.during() {
 		return
 	}
 	ln.note("refused %v", to)

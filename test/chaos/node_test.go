@@ -20,6 +20,7 @@ type subject struct {
 	random *rand.Rand
 	node   *testcluster.Node
 	args   []string
+	env    []string
 	client *penstock.Client
 	ledger *ledger
 	crew   *crew
@@ -54,9 +55,12 @@ func (s *subject) start() {
 // halfStart starts the node and kills it before it is ready, most likely.
 func (s *subject) halfStart() {
 	s.tb.Helper()
-	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--data", s.node.Data()[0]}, s.args...)
+	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--s3", "127.0.0.1:0"}, s.args...)
+	for _, data := range s.node.Data() {
+		args = append(args, "--data", data)
+	}
 	cmd := exec.Command(binary(s.tb), args...)
-	cmd.Env = testcluster.Environ()
+	cmd.Env = append(testcluster.Environ(), s.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		s.tb.Fatal(err)
