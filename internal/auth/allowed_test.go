@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,7 +99,7 @@ func TestCannedACLs(t *testing.T) {
 		got := ""
 		for _, action := range []string{list, get, put, del, acl} {
 			r := ask(action, "b", "k")
-			r.ObjectACL = tt.object
+			r.Object = func() (string, string, error) { return tt.object, "", nil }
 			if a.Allowed(tt.who, object.Access{ACL: tt.bucket}, r) == nil {
 				got += action
 			}
@@ -108,12 +109,18 @@ func TestCannedACLs(t *testing.T) {
 		}
 	}
 	own := ask("s3:GetObjectAcl", "b", "k")
-	own.ObjectOwner = "user"
+	own.Object = func() (string, string, error) { return "", "user", nil }
 	if err := a.Allowed(user, object.Access{}, own); err != nil {
 		t.Errorf("the writer of an object: %v", err)
 	}
-	if own.ObjectOwner = ""; a.Allowed(nobody, object.Access{}, own) == nil {
+	own.Object = func() (string, string, error) { return "", "", nil }
+	if a.Allowed(nobody, object.Access{}, own) == nil {
 		t.Error("nobody owns what has no owner")
+	}
+	unreadable := errors.New("a disk is away")
+	own.Object = func() (string, string, error) { return "public-read", "user", unreadable }
+	if err := a.Allowed(user, object.Access{}, own); !errors.Is(err, unreadable) {
+		t.Errorf("what cannot be read allows nothing: %v", err)
 	}
 }
 

@@ -83,6 +83,28 @@ func (x *Exchange) Value(v string) []string {
 	return x.values[i : i+1 : i+1]
 }
 
+// Measure sets Content-Length, and for a part Content-Range and the status.
+func (x *Exchange) Measure(offset, length, size int64, part bool) {
+	b := strconv.AppendInt(x.Text[:0], length, 10)
+	n := len(b)
+	if part {
+		b = append(b, "bytes "...)
+		b = strconv.AppendInt(b, offset, 10)
+		b = append(b, '-')
+		b = strconv.AppendInt(b, offset+length-1, 10)
+		b = append(b, '/')
+		b = strconv.AppendInt(b, size, 10)
+	}
+	x.Text = b
+	s := string(b)
+	h := x.W.Header()
+	h["Content-Length"] = x.Value(s[:n])
+	if part {
+		h["Content-Range"] = x.Value(s[n:])
+		x.Status = http.StatusPartialContent
+	}
+}
+
 // Write implements io.Writer.
 func (x *Exchange) Write(p []byte) (total int, err error) {
 	if c := x.whole(p); c != nil {
@@ -283,8 +305,12 @@ func (x *Exchange) ReadSmall(r io.Reader, limit int64) ([]byte, error) {
 var ErrLonger = errors.New("longer")
 
 // BodyWaits reports whether more of the body is still to come than it is sensible to
-// take in only to keep the connection: net/http would wait for it before it answers.
+// take in only to keep the connection: net/http would wait for it before it answers. A
+// client that waits to be told to send it, and is not, may never do so.
 func (x *Exchange) BodyWaits() bool {
+	if x.R.ContentLength != 0 && x.Received == 0 && x.R.Header["Expect"] != nil {
+		return !x.drained
+	}
 	return !x.drained && (x.R.ContentLength < 0 || x.R.ContentLength-x.Received > maxLeftover)
 }
 

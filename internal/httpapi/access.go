@@ -23,11 +23,11 @@ func (a *API) admit(x *exchange) error {
 	}
 	var err error
 	if x.user, err = a.identify(x.R); err != nil {
-		a.metrics.refusedAccess.Inc()
+		a.metrics.RefusedAccess.Inc()
 		return err
 	}
 	if need == forRoot && !x.user.Root {
-		a.metrics.refusedAccess.Inc()
+		a.metrics.RefusedAccess.Inc()
 		return object.Errorf(object.Denied, "this is for the root user only")
 	}
 	return nil

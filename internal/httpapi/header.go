@@ -76,31 +76,10 @@ func (x *exchange) describe(info *object.Info) {
 		case "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires":
 			h[key] = []string{value} // as it was given at another door
 		default:
-			if key[0] < 'A' || key[0] > 'Z' { // else it is that door's own
+			if key != "" && (key[0] < 'A' || key[0] > 'Z') { // else it is that door's own
 				h[headerMeta+key] = []string{value}
 			}
 		}
-	}
-}
-
-// measure sets Content-Length, and for a part Content-Range.
-func (x *exchange) measure(offset, length, size int64, part bool) {
-	b := strconv.AppendInt(x.Text[:0], length, 10)
-	n := len(b)
-	if part {
-		b = append(b, "bytes "...)
-		b = strconv.AppendInt(b, offset, 10)
-		b = append(b, '-')
-		b = strconv.AppendInt(b, offset+length-1, 10)
-		b = append(b, '/')
-		b = strconv.AppendInt(b, size, 10)
-	}
-	x.Text = b
-	s := string(b)
-	h := x.W.Header()
-	h["Content-Length"] = x.Value(s[:n])
-	if part {
-		h["Content-Range"] = x.Value(s[n:])
 	}
 }
 

@@ -63,7 +63,7 @@ type API struct {
 	clock     func() time.Time
 	door      *door.Door
 	gatherer  prometheus.Gatherer
-	metrics   *metrics
+	metrics   *door.Metrics
 	router    router
 	document  []byte
 	exchanges sync.Pool
@@ -103,20 +103,24 @@ func New(o Options) (*API, error) {
 		dataClass: door.NewSlots(o.Limits.Requests), batchClass: door.NewSlots(o.Limits.Batches), controlClass: door.NewSlots(o.Limits.ControlRequests),
 	}
 	a.router = newRouter(table, slots)
-	a.metrics = newMetrics(table)
+	var names []string
+	for _, r := range table {
+		names = append(names, r.name)
+	}
+	a.metrics = door.NewMetrics("native", "penstock_http_", "route", names)
 	var err error
 	a.door, err = door.New(door.Options{
-		Limits: o.Limits.Limits, Refusal: refusal, Refused: a.metrics.refusedConns.Inc, Clock: a.clock, Logger: a.log,
+		Limits: o.Limits.Limits, Refusal: refusal, Refused: a.metrics.RefusedConns.Inc, Clock: a.clock, Logger: a.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	for class, name := range map[class]string{dataClass: "data", batchClass: "batch", controlClass: "control"} {
-		a.metrics.watch("penstock_http_requests_in_flight", "Requests that take up a slot now.",
+		a.metrics.Watch("requests_in_flight", "Requests that take up a slot now.",
 			prometheus.Labels{"class": name}, func() float64 { return float64(slots[class].Used()) })
 	}
-	a.metrics.watch("penstock_http_connections", "Connections open now.", nil, func() float64 { return float64(a.door.Connections()) })
-	if err := a.metrics.register(o.Registry); err != nil {
+	a.metrics.Watch("connections", "Connections open now.", nil, func() float64 { return float64(a.door.Connections()) })
+	if err := a.metrics.Register(o.Registry); err != nil {
 		return nil, err
 	}
 	a.document, err = document(table, o.Version)
@@ -150,7 +154,7 @@ func (a *API) serve(x *exchange) error {
 		return x.unrouted()
 	}
 	if !x.route.slots.Take() {
-		a.metrics.refusedSlots.Inc()
+		a.metrics.RefusedSlots.Inc()
 		return errSlots
 	}
 	defer x.route.slots.Release()
@@ -162,7 +166,7 @@ func (a *API) serve(x *exchange) error {
 	if x.route.access == forAllowed {
 		if err := x.route.permit(a, x); err != nil {
 			if object.Is(err, object.Denied) {
-				a.metrics.refusedAccess.Inc()
+				a.metrics.RefusedAccess.Inc()
 			}
 			return err
 		}
@@ -187,13 +191,13 @@ func (a *API) finish(x *exchange) {
 	failure := recover()
 	abort := failure == http.ErrAbortHandler
 	if failure != nil && !abort {
-		a.metrics.panics.Inc()
+		a.metrics.Panics.Inc()
 		a.log.Error("a request handler panicked", "route", x.routeName(), "panic", failure, "stack", stack())
 		if abort = x.Sent; !abort {
 			x.fail(object.Errorf(object.Internal, "a request handler panicked"))
 		}
 	}
-	a.metrics.observe(x, a.clock().Sub(x.Start), abort)
+	a.metrics.Observe(x.routeName(), &x.Exchange, a.clock().Sub(x.Start), abort)
 	x.end()
 	a.exchanges.Put(x)
 	if abort {

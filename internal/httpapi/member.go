@@ -60,7 +60,7 @@ func (a *API) getMember(x *exchange, path string) error {
 	}
 	x.describe(&info)
 	if reader == nil {
-		x.measure(0, 0, m.Size, false)
+		x.Measure(0, 0, m.Size, false)
 		x.SendHeader()
 		return nil
 	}
@@ -78,7 +78,7 @@ func (a *API) headMember(x *exchange, path string) error {
 		return err
 	}
 	x.describe(&info)
-	x.measure(0, info.Size, info.Size, false)
+	x.Measure(0, info.Size, info.Size, false)
 	x.SendHeader()
 	return nil
 }

@@ -32,10 +32,7 @@ func (a *API) getObject(x *exchange) error {
 // object and has size bytes.
 func (x *exchange) pour(reader object.Reader, start, size int64, part bool) error {
 	offset, length := reader.Bounds()
-	x.measure(offset-start, length, size, part)
-	if part {
-		x.Status = http.StatusPartialContent
-	}
+	x.Measure(offset-start, length, size, part)
 	n, err := reader.WriteTo(x)
 	if err == nil && n != length {
 		err = object.Errorf(object.Corrupt, "%s gave %d bytes of %d", x.name, n, length)
@@ -118,7 +115,7 @@ func (a *API) headObject(x *exchange) error {
 		return err
 	}
 	x.describe(&info)
-	x.measure(0, info.Size, info.Size, false)
+	x.Measure(0, info.Size, info.Size, false)
 	x.SendHeader()
 	return nil
 }
@@ -154,6 +151,8 @@ func (a *API) copyObject(x *exchange, opts object.PutOptions) error {
 	if x.R.ContentLength != 0 || opts.CRC32 != nil {
 		return object.Errorf(object.Invalid, "a copy takes neither a body nor %s", headerCRC32)
 	}
+	// Who may use an object, and to whom it belongs, is not for its copies.
+	opts.Inherit = func(key string) bool { return key != "Acl" && key != "Owner" && key != "Tagging" && key != "Upload" }
 	info, err := a.node.Copy(x.R.Context(), x.name, x.source, opts)
 	if err != nil {
 		return err

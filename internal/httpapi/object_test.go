@@ -432,3 +432,20 @@ func (d *door) mustBreak(t *testing.T, key string) {
 		t.Errorf("the client got a complete answer: %d with %d bytes", answer.StatusCode, len(body))
 	}
 }
+
+// TestCopyOfAnotherDoorsFacts: who may use an object is not for its copies.
+func TestCopyOfAnotherDoorsFacts(t *testing.T) {
+	d := open(t, config{})
+	store := d.node
+	_, err := store.Put(t.Context(), object.Name{Bucket: "bucket", Key: "k"}, strings.NewReader("x"), object.PutOptions{
+		Metadata: map[string]string{"Acl": "public-read", "Owner": "bob", "Tagging": "a=b", "Cache-Control": "no-store", "mine": "y"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.want(t, 200, "PUT", "/v1/objects/bucket/copy", "", "X-Penstock-Copy-Source: /bucket/k")
+	info, err := store.Stat(t.Context(), object.Name{Bucket: "bucket", Key: "copy"})
+	if err != nil || len(info.Metadata) != 2 || info.Metadata["mine"] != "y" || info.Metadata["Cache-Control"] != "no-store" {
+		t.Errorf("%v, %v", info.Metadata, err)
+	}
+}

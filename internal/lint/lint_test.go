@@ -23,6 +23,8 @@ var allowed = map[string][]string{
 	"bench/bare":                 {},
 	"bench/millions":             {"internal/object", "internal/disk", "internal/store"},
 	"bench/onenode":              {},
+	"bench/s3":                   {},
+	"bench/signed":               {"internal/sigv4"},
 	"bench/shuffle":              {"internal/order"},
 	"bench/overload":             {"internal/disk", "internal/fault", "internal/httpapi", "internal/server"},
 	"cmd/penstock":               {"", "internal/bench", "internal/dataset", "internal/object", "internal/server", "internal/store", "internal/disk", "internal/tree"},

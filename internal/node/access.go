@@ -89,25 +89,12 @@ func (n *Node) SetAccess(ctx context.Context, name string, change func(object.Ac
 }
 
 func (n *Node) setAccess(ctx context.Context, name string, change func(object.Access) (object.Access, error), also []cluster.Condition) (Bucket, error) {
-	r, b, err := n.read(ctx, name)
-	if err != nil {
-		return Bucket{}, err
-	}
-	if b.Access, err = change(b.Access); err != nil {
-		return Bucket{}, err
-	}
-	if err := b.Access.Validate(); err != nil {
-		return Bucket{}, err
-	}
-	value, err := encodeBucket(b)
-	if err != nil {
-		return Bucket{}, err
-	}
-	_, err = n.control.Txn(ctx, cluster.Txn{If: append(also, cluster.IfUnchanged(r)), Then: []cluster.Op{cluster.Put(r.Key, value)}})
-	if err != nil {
-		return Bucket{}, overtaken(name, err)
-	}
-	return b, n.settle(ctx)
+	return n.update(ctx, name, also, func(b *Bucket) (err error) {
+		if b.Access, err = change(b.Access); err != nil {
+			return err
+		}
+		return b.Access.Validate()
+	})
 }
 
 // Forget prepares for a user to be no more: it takes his grants away. It answers

@@ -42,18 +42,40 @@ func (n *Node) SetBucket(ctx context.Context, name string, patch []byte) (Bucket
 		return Bucket{}, err
 	}
 	defer done()
+	return n.update(ctx, name, nil, func(b *Bucket) (err error) {
+		b.Properties, err = b.Merge(patch)
+		return err
+	})
+}
+
+// SetTags replaces the tags of a bucket.
+func (n *Node) SetTags(ctx context.Context, name string, tags map[string]string) (Bucket, error) {
+	done, err := n.change(ctx)
+	if err != nil {
+		return Bucket{}, err
+	}
+	defer done()
+	return n.update(ctx, name, nil, func(b *Bucket) error {
+		b.Tags = tags
+		return nil
+	})
+}
+
+// update writes a bucket's record anew, if the further conditions hold and nobody else
+// does so at the same time. The caller has the right to change buckets.
+func (n *Node) update(ctx context.Context, name string, also []cluster.Condition, change func(*Bucket) error) (Bucket, error) {
 	r, b, err := n.read(ctx, name)
 	if err != nil {
 		return Bucket{}, err
 	}
-	if b.Properties, err = b.Merge(patch); err != nil {
+	if err := change(&b); err != nil {
 		return Bucket{}, err
 	}
 	value, err := encodeBucket(b)
 	if err != nil {
 		return Bucket{}, err
 	}
-	_, err = n.control.Txn(ctx, cluster.Txn{If: []cluster.Condition{cluster.IfUnchanged(r)}, Then: []cluster.Op{cluster.Put(r.Key, value)}})
+	_, err = n.control.Txn(ctx, cluster.Txn{If: append(also, cluster.IfUnchanged(r)), Then: []cluster.Op{cluster.Put(r.Key, value)}})
 	if err != nil {
 		return Bucket{}, overtaken(name, err)
 	}

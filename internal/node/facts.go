@@ -58,6 +58,11 @@ func (n *Node) hasFacts(b *bucket) bool {
 		state.Store(factsSome)
 		return true
 	}
+	for _, d := range n.store.Disks() { // one that cannot be read may have some
+		if d.State == "absent" || d.State == "failed" || d.State == "rebuilding" {
+			return true
+		}
+	}
 	return !state.CompareAndSwap(factsUnknown, factsNone) // SetFacts may have come between
 }
 
@@ -90,22 +95,20 @@ func (n *Node) readFacts(ctx context.Context, name object.Name) (stored storedFa
 	return stored, r.Info().ETag, err
 }
 
-// SetFacts changes the facts about an object as Stat described it. NotFound says that
-// it is not there any more.
-func (n *Node) SetFacts(ctx context.Context, info object.Info, f Facts) error {
+// SetFacts changes the facts about an object as Stat described it. change gets what they
+// are, and whether they were ever set, and returns what they shall be; an error of it
+// leaves them as they were. It is called again if they were changed at the same time.
+// NotFound says that the object is not there any more.
+func (n *Node) SetFacts(ctx context.Context, info object.Info, change func(f Facts, set bool) (Facts, error)) error {
 	b, err := n.enter(info.Name.Bucket)
 	if err != nil {
 		return err
 	}
 	defer b.live.gate.leave()
-	text, err := json.Marshal(storedFacts{Version: info.Version, Facts: f})
-	if err != nil {
-		return err
-	}
 	b.live.facts.Store(factsSome)
 	for {
 		stored, etag, err := n.readFacts(ctx, info.Name)
-		opts := object.PutOptions{SizeHint: int64(len(text))}
+		var opts object.PutOptions
 		switch {
 		case object.Is(err, object.Corrupt): // and written over
 		case err != nil:
@@ -117,6 +120,20 @@ func (n *Node) SetFacts(ctx context.Context, info object.Info, f Facts) error {
 		default:
 			opts.IfMatch = etag
 		}
+		next := storedFacts{Version: info.Version}
+		if err != nil || etag == "" || stored.Version != info.Version {
+			next.Facts, err = change(Facts{}, false)
+		} else {
+			next.Facts, err = change(stored.Facts, true)
+		}
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(next)
+		if err != nil {
+			return err
+		}
+		opts.SizeHint = int64(len(text))
 		_, err = n.store.Put(ctx, factsName(info.Name), bytes.NewReader(text), opts)
 		if !changedSince(err) {
 			return err

@@ -2,8 +2,12 @@ package node_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"strings"
+	"sync"
 	"testing"
 
 	"penstock.dev/penstock/internal/fault"
@@ -51,7 +55,7 @@ func TestFactsOfTheNext(t *testing.T) {
 		t.Helper()
 		info, err := n.Put(ctx, name, strings.NewReader(tag), object.PutOptions{})
 		if err == nil {
-			err = n.SetFacts(ctx, info, node.Facts{Tags: map[string]string{"is": tag}})
+			err = n.SetFacts(ctx, info, tagged(tag))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +92,7 @@ func TestFactsOfTheNext(t *testing.T) {
 			write("new")
 		}
 	}
-	if err := n.SetFacts(ctx, old, node.Facts{Tags: map[string]string{"is": "older"}}); err != nil && !object.Is(err, object.NotFound) {
+	if err := n.SetFacts(ctx, old, tagged("older")); err != nil && !object.Is(err, object.NotFound) {
 		t.Fatal(err)
 	}
 	check("written while the old one was tagged")
@@ -98,5 +102,59 @@ func TestFactsOfTheNext(t *testing.T) {
 	}
 	if left := inner.Usage(object.Beside("bucket", "facts")); left.Objects != 0 {
 		t.Errorf("%d facts about nothing are left", left.Objects)
+	}
+}
+
+func tagged(tag string) func(node.Facts, bool) (node.Facts, error) {
+	return func(f node.Facts, _ bool) (node.Facts, error) {
+		f.Tags = map[string]string{"is": tag}
+		return f, nil
+	}
+}
+
+// TestFactsTogether changes different facts at the same time: none is lost.
+func TestFactsTogether(t *testing.T) {
+	ctx := t.Context()
+	inner, err := store.Open(context.Background(), store.Options{Disks: []store.Disk{{FS: fault.NewMemory(1), Name: "memory"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodetest.Run(t, inner.Run)
+	n := nodetest.New(t, inner, "bucket")
+	info, err := n.Put(ctx, object.Name{Bucket: "bucket", Key: "key"}, strings.NewReader("x"), object.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const writers, each = 4, 10
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			for j := range each {
+				err := n.SetFacts(ctx, info, func(f node.Facts, set bool) (node.Facts, error) {
+					if set != (f.Tags != nil) {
+						t.Error(set, f)
+					}
+					f.Tags = maps.Clone(f.Tags)
+					if f.Tags == nil {
+						f.Tags = make(map[string]string)
+					}
+					f.Tags[fmt.Sprint(i, "-", j)] = ""
+					return f, nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if f, _, err := n.Facts(ctx, info); err != nil || len(f.Tags) != writers*each {
+		t.Errorf("%d of %d facts are left, %v", len(f.Tags), writers*each, err)
+	}
+	if err := n.SetFacts(ctx, info, func(f node.Facts, _ bool) (node.Facts, error) { return node.Facts{}, errors.ErrUnsupported }); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	if f, _, err := n.Facts(ctx, info); err != nil || len(f.Tags) != writers*each {
+		t.Errorf("a change that failed left %d facts, %v", len(f.Tags), err)
 	}
 }

@@ -26,7 +26,8 @@ type Bucket struct {
 	Name    string
 	Created time.Time
 	Properties
-	Access object.Access // who may use it; see SetAccess
+	Access object.Access     // who may use it; see SetAccess
+	Tags   map[string]string // what its users say of it; see SetTags
 
 	// Problem says why the bucket cannot be used, if so.
 	Problem string
@@ -78,7 +79,7 @@ func (p *Properties) set(key string, value json.RawMessage) error {
 		if !null {
 			return object.Errorf(object.Invalid, "this version of Penstock cannot give a bucket the property %q", key)
 		}
-	case "name", "created", "owner", "grants", "acl", "policy", "objects", "bytes", "problem":
+	case "name", "created", "owner", "grants", "acl", "policy", "tags", "objects", "bytes", "problem":
 		return object.Errorf(object.Invalid, "%q of a bucket cannot be set", key)
 	default:
 		return object.Errorf(object.Invalid, "%.40q is not a property of a bucket; there are quota, verify and versioning", key)
@@ -104,10 +105,11 @@ type bucketRecord struct {
 	Created time.Time `json:"created"`
 	Properties
 	object.Access
+	Tags map[string]string `json:"tags,omitempty"`
 }
 
 func encodeBucket(b Bucket) ([]byte, error) {
-	return json.Marshal(bucketRecord{Created: b.Created, Properties: b.Properties, Access: b.Access})
+	return json.Marshal(bucketRecord{Created: b.Created, Properties: b.Properties, Access: b.Access, Tags: b.Tags})
 }
 
 // decodeBucket refuses fields it does not know: a newer version wrote them, and
@@ -120,7 +122,7 @@ func decodeBucket(name string, value []byte) (Bucket, error) {
 	if err := r.Properties.validate(); err != nil {
 		return Bucket{Name: name}, object.Errorf(object.Unavailable, "the record of bucket %s cannot be used by this version: %v", name, err)
 	}
-	return Bucket{Name: name, Created: r.Created, Properties: r.Properties, Access: r.Access}, nil
+	return Bucket{Name: name, Created: r.Created, Properties: r.Properties, Access: r.Access, Tags: r.Tags}, nil
 }
 
 // decodeOne decodes exactly one JSON value, without unknown fields.

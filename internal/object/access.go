@@ -9,6 +9,17 @@ type Access struct {
 	Grants map[string]string `json:"grants,omitempty"` // by user's name: read, write or admin
 	ACL    string            `json:"acl,omitempty"`    // a canned ACL of S3; empty for private
 	Policy string            `json:"policy,omitempty"` // the bucket policy, as it was written
+	Block  PublicBlock       `json:"block,omitzero"`   // what of the above is void where it opens the bucket to all
+}
+
+// PublicBlock is what a bucket's owner has ruled out beforehand: S3's public
+// access block.
+type PublicBlock struct {
+	Set          bool `json:"set,omitempty"` // it is there, whatever it says
+	RefuseACLs   bool `json:"refuse_acls,omitempty"`
+	IgnoreACLs   bool `json:"ignore_acls,omitempty"`
+	RefusePolicy bool `json:"refuse_policy,omitempty"`
+	IgnorePolicy bool `json:"ignore_policy,omitempty"`
 }
 
 // The bounds of a bucket's Access: it is part of a control record.

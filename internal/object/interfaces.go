@@ -107,6 +107,10 @@ type PutOptions struct {
 	// is stored, and may still refuse it.
 	Finish func() (Finish, error)
 
+	// Inherit says which of the source's Metadata a copy without its own takes over; nil
+	// means all of it.
+	Inherit func(key string) bool
+
 	// Near, if not zero, has a large object put on the disk where one of that name
 	// would be, so that it can become a part of that.
 	Near Name
@@ -118,6 +122,23 @@ type PutOptions struct {
 	// CRC32, if not nil, is what the content must have; otherwise Put fails with
 	// Invalid and stores nothing.
 	CRC32 *uint32
+}
+
+// MetadataOf returns the metadata of a copy of what has the given one.
+func (o PutOptions) MetadataOf(source map[string]string) map[string]string {
+	switch {
+	case o.Metadata != nil:
+		return o.Metadata
+	case o.Inherit == nil:
+		return source
+	}
+	some := make(map[string]string, len(source))
+	for key, value := range source {
+		if o.Inherit(key) {
+			some[key] = value
+		}
+	}
+	return some
 }
 
 // Finish is what is known of an object only when all of it was read.

@@ -181,12 +181,23 @@ func (d *document) tests(operator string, m member, op operator) (values []strin
 	return values, all, nil
 }
 
-// holds reports whether the condition is true of a request.
-func (c *condition) holds(r *Request) bool {
+// holds reports whether the condition is true of a request, and whether that can be
+// told.
+func (c *condition) holds(r *Request) (holds, known bool) {
+	if r.blind(c.key) {
+		return false, false
+	}
 	values, present := r.values(c.key)
 	if c.op.null {
-		return c.fits(strconv.FormatBool(!present), r.User)
+		return c.fits(strconv.FormatBool(!present), r.User), true
 	}
+	if slices.ContainsFunc(values, func(v string) bool { return len(v) > maxValue }) {
+		return false, false
+	}
+	return c.trueOf(values, present, r), true
+}
+
+func (c *condition) trueOf(values []string, present bool, r *Request) bool {
 	switch {
 	case !present && c.ifExists:
 		return true
@@ -230,6 +241,10 @@ func (r *Request) values(key string) ([]string, bool) {
 	}
 	return r.Context(key)
 }
+
+// maxValue bounds a value that is compared with patterns, which takes as long as both
+// together at worst multiply. A condition on a longer one cannot be told.
+const maxValue = 2 << 10
 
 // confines reports whether a condition holds a statement to addresses or users that
 // are fixed, and not most of the world.
@@ -283,9 +298,12 @@ func equalsBool(value string, _ bool) (test, error) {
 
 func inside(value string, _ bool) (test, error) {
 	prefix, err := netip.ParsePrefix(value)
-	if err != nil {
+	if err == nil && prefix.Addr().Is4In6() {
+		prefix, err = prefix.Addr().Unmap().Prefix(prefix.Bits() - 96)
+	} else if err != nil {
 		var ip netip.Addr
 		if ip, err = netip.ParseAddr(value); err == nil {
+			ip = ip.Unmap()
 			prefix = netip.PrefixFrom(ip, ip.BitLen())
 		}
 	}

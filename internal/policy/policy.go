@@ -95,11 +95,11 @@ func (s *statement) matches(r *Request) bool {
 	}
 	for i := range s.conditions {
 		c := &s.conditions[i]
-		if r.blind(c.key) {
-			if !s.deny {
-				return false
-			}
-		} else if !c.holds(r) {
+		holds, known := c.holds(r)
+		if !known {
+			holds = s.deny
+		}
+		if !holds {
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"penstock.dev/penstock/internal/auth"
 	"penstock.dev/penstock/internal/door"
+	"penstock.dev/penstock/internal/node"
 	"penstock.dev/penstock/internal/object"
 	"penstock.dev/penstock/internal/policy"
 )
@@ -120,6 +121,9 @@ func (c *call) cannedACL() (string, error) {
 	if acl == auth.Private {
 		acl = ""
 	}
+	if err == nil {
+		err = auth.MayHaveACL(c.about.Access, acl)
+	}
 	return acl, err
 }
 
@@ -198,15 +202,14 @@ func (a *API) putObjectACL(c *call) error {
 	if err == nil {
 		acl, err = c.aclBody(acl, owner, auth.Owner(c.about.Access))
 	}
+	if err == nil {
+		err = auth.MayHaveACL(c.about.Access, acl)
+	}
 	if err != nil {
 		return err
 	}
-	facts, err := c.factsOf(info)
-	if err != nil {
-		return err
-	}
-	facts.ACL = acl // private is said, since it may take back what the object was written with
-	return a.node.SetFacts(c.R.Context(), info, facts)
+	// private is said, since it may take back what the object was written with
+	return c.setFacts(info, func(facts *node.Facts) { facts.ACL = acl })
 }
 
 const (

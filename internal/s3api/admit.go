@@ -1,8 +1,10 @@
 package s3api
 
 import (
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,12 +40,35 @@ func (a *API) admit(c *call) error {
 	if c.op.versionAction != "" && c.has("versionId") {
 		action = c.op.versionAction
 	}
-	return a.refused(c.may(action, c.about.Access, object.Name{Bucket: c.bucket, Key: c.key}, nil))
+	name, err := c.name() // each version has its own ACL and tags
+	if err == nil {
+		err = c.may(action, c.about.Access, name)
+	}
+	if err == nil {
+		return nil
+	}
+	if missing := c.missing(); missing != nil {
+		return missing
+	}
+	return a.refused(err)
+}
+
+// missing returns NotFound to who may not read an object that is not there, if he may
+// list the bucket and learn it anyway.
+func (c *call) missing() error {
+	if (c.op.name != "GetObject" && c.op.name != "HeadObject") || c.has("versionId") {
+		return nil
+	}
+	_, err := c.api.node.Stat(c.R.Context(), object.Name{Bucket: c.bucket, Key: c.key})
+	if !object.Is(err, object.NotFound) || c.may("s3:ListBucket", c.about.Access, object.Name{Bucket: c.bucket}) != nil {
+		return nil
+	}
+	return err
 }
 
 func (a *API) refused(err error) error {
 	if err != nil {
-		a.metrics.refusedAccess.Inc()
+		a.metrics.RefusedAccess.Inc()
 	}
 	return err
 }
@@ -64,64 +89,102 @@ func (c *call) allow(action string, name object.Name) error {
 	if err != nil {
 		return noBucket(name.Bucket, err)
 	}
-	return c.api.refused(c.may(action, about.Access, name, nil))
+	return c.api.refused(c.may(action, about.Access, name))
+}
+
+// forbidden asks whether a policy forbids something that comes along with what the
+// caller may do.
+func (c *call) forbidden(action string, name object.Name) error {
+	r, failed := c.request(action, c.about.Access, name)
+	err := c.api.authority.Forbidden(c.user, c.about.Access, r)
+	if *failed != nil {
+		return *failed
+	}
+	return c.api.refused(err)
 }
 
 // may asks package auth. What an object itself allows is only looked at if nothing else
-// does.
-func (c *call) may(action string, access object.Access, name object.Name, tags map[string]string) error {
-	r := auth.Request{Request: policy.Request{
-		Action: action, Bucket: name.Bucket, Key: name.Key, Time: c.Start,
-	}}
-	if access.Policy != "" { // nothing else has conditions
-		r.Context = func(key string) ([]string, bool) { return c.condition(key, name) }
+// does, and what cannot be looked at allows nothing.
+func (c *call) may(action string, access object.Access, name object.Name) error {
+	r, failed := c.request(action, access, name)
+	r.Object = func() (acl, owner string, err error) {
+		info, err := c.api.node.Stat(c.R.Context(), name)
+		switch {
+		case object.Is(err, object.NotFound), object.Is(err, object.Invalid):
+			return "", "", nil // it is not there
+		case err != nil:
+			return "", "", err
+		}
+		facts, err := c.factsOf(info)
+		return facts.ACL, info.Metadata[metaOwner], err
 	}
 	err := c.api.authority.Allowed(c.user, access, r)
-	if err == nil || name.Key == "" {
-		return err
+	if *failed != nil {
+		return *failed
 	}
-	info, found := c.api.node.Stat(c.R.Context(), name)
-	if found != nil {
-		return err
+	return err
+}
+
+// request is what package auth is asked. If a condition is about something that cannot
+// be read, failed says so, and the answer does not count.
+func (c *call) request(action string, access object.Access, name object.Name) (r auth.Request, failed *error) {
+	failed = new(error)
+	r.Request = policy.Request{Action: action, Bucket: name.Bucket, Key: name.Key, Time: c.Start}
+	if access.Policy != "" { // nothing else has conditions
+		r.Context = func(key string) ([]string, bool) {
+			values, ok, err := c.condition(key, name)
+			if err != nil {
+				*failed = err
+			}
+			return values, ok
+		}
 	}
-	acl := info.Metadata[metaACL]
-	if facts, ok, _ := c.api.node.Facts(c.R.Context(), info); ok && facts.ACL != "" {
-		acl = facts.ACL
-	}
-	r.ObjectACL, r.ObjectOwner = acl, info.Metadata[metaOwner]
-	return c.api.authority.Allowed(c.user, access, r)
+	return r, failed
 }
 
 // condition tells what a condition key of a policy is in this request.
-func (c *call) condition(key string, name object.Name) ([]string, bool) {
-	one := func(value string) ([]string, bool) { return []string{value}, value != "" }
+func (c *call) condition(key string, name object.Name) (values []string, has bool, err error) {
 	if tag, ok := strings.CutPrefix(key, "s3:ExistingObjectTag/"); ok {
 		tags, err := c.tagsOf(name)
+		if object.Is(err, object.NotFound) || object.Is(err, object.Invalid) {
+			err = nil // it is not there
+		}
 		value, has := tags[tag]
-		return []string{value}, err == nil && has
+		return []string{value}, has, err
 	}
+	values, has = c.plainCondition(key, name)
+	return values, has, nil
+}
+
+// plainCondition is condition for what stands in the request.
+func (c *call) plainCondition(key string, name object.Name) ([]string, bool) {
+	one := func(value string) ([]string, bool) { return []string{value}, value != "" }
 	if tag, ok := strings.CutPrefix(key, "s3:RequestObjectTag/"); ok {
-		tags, err := parseTags(c.amz("X-Amz-Tagging"))
-		value, has := tags[tag]
-		return []string{value}, err == nil && has
+		value, has := c.tagsGiven()[tag]
+		return []string{value}, has
+	}
+	if key == "s3:x-amz-copy-source" { // as it is meant, however it is written
+		source, err := c.copySource()
+		return []string{source.String()}, err == nil && c.amz("X-Amz-Copy-Source") != ""
 	}
 	if header, ok := strings.CutPrefix(key, "s3:x-amz-"); ok {
 		return one(c.amz(http.CanonicalHeaderKey("x-amz-" + header)))
 	}
 	switch key {
 	case "s3:RequestObjectTagKeys":
-		tags, err := parseTags(c.amz("X-Amz-Tagging"))
-		var keys []string
-		for tag := range tags {
-			keys = append(keys, tag)
-		}
-		return keys, err == nil && len(keys) > 0
+		keys := slices.Sorted(maps.Keys(c.tagsGiven()))
+		return keys, len(keys) > 0
 	case "s3:prefix", "s3:delimiter", "s3:max-keys":
+		if key == "s3:prefix" && c.op.scope == ofObject { // whether he may list this key
+			return one(c.key)
+		}
 		value, ok := c.param(strings.TrimPrefix(key, "s3:"))
 		return []string{value}, ok
 	case "s3:VersionId":
-		value, ok := c.param("versionId")
-		return []string{value}, ok
+		if name.ID == (object.Version{}) {
+			return nil, false
+		}
+		return one(versionID(name.ID))
 	case "s3:authType":
 		switch {
 		case c.form != "":
@@ -139,7 +202,7 @@ func (c *call) condition(key string, name object.Name) ([]string, bool) {
 		case c.signed.Anonymous:
 			return nil, false
 		}
-		return one("AWS4-HMAC-SHA256")
+		return one(signatureVersion(c.signed.Version2))
 	case "s3:if-match":
 		return one(c.R.Header.Get("If-Match"))
 	case "s3:if-none-match":
@@ -155,4 +218,30 @@ func (c *call) condition(key string, name object.Name) ([]string, bool) {
 		return []string{host}, err == nil
 	}
 	return nil, false
+}
+
+// signatureVersion is how policies call the way in which a request was signed.
+func signatureVersion(version2 bool) string {
+	if version2 {
+		return "AWS"
+	}
+	return "AWS4-HMAC-SHA256"
+}
+
+// tagsGiven are the tags that the request gives an object.
+func (c *call) tagsGiven() map[string]string {
+	if c.tags != nil { // they came in the body
+		return c.tags
+	}
+	switch c.op.name {
+	case "PutObject", "CreateMultipartUpload", "PostObject":
+	case "CopyObject":
+		if c.amz("X-Amz-Tagging-Directive") != "REPLACE" {
+			return nil
+		}
+	default:
+		return nil
+	}
+	tags, _ := parseTags(c.amz("X-Amz-Tagging"))
+	return tags
 }

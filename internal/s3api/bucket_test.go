@@ -216,7 +216,7 @@ func TestUnsupported(t *testing.T) {
 	for query, code := range map[string]string{
 		"lifecycle": "NoSuchLifecycleConfiguration", "cors": "NoSuchCORSConfiguration", "website": "NoSuchWebsiteConfiguration",
 		"encryption": "ServerSideEncryptionConfigurationNotFoundError", "replication": "ReplicationConfigurationNotFoundError",
-		"object-lock": "ObjectLockConfigurationNotFoundError", "tagging": "NoSuchTagSet", "publicAccessBlock": "NoSuchPublicAccessBlockConfiguration",
+		"object-lock":       "ObjectLockConfigurationNotFoundError",
 		"ownershipControls": "OwnershipControlsNotFoundError", "inventory&id=1": "NoSuchConfiguration",
 	} {
 		d.want(t, 404, code, d.alice, "GET", "/bucket?"+query, "")
@@ -226,8 +226,6 @@ func TestUnsupported(t *testing.T) {
 		switch query {
 		case "object-lock":
 			status, code = 405, "MethodNotAllowed"
-		case "publicAccessBlock":
-			status, code = 204, ""
 		}
 		d.want(t, status, code, d.alice, "DELETE", "/bucket?"+query, "")
 	}

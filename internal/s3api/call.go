@@ -25,8 +25,9 @@ type call struct {
 	query  url.Values
 	signed *sigv4.Request
 	user   auth.User
-	form   string      // how the form was signed that the request is
-	about  node.Bucket // the bucket, if the operation is about one that must exist
+	form   string            // how the form was signed that the request is
+	tags   map[string]string // that came in the body; nil if none did
+	about  node.Bucket       // the bucket, if the operation is about one that must exist
 }
 
 // ServeHTTP takes one request through the door.
@@ -53,8 +54,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // nothing in a handler reads it but through the signature's checks.
 func (a *API) serve(c *call) (err error) {
 	c.R.Body = c.Body()
+	if c.R.Method == http.MethodOptions {
+		return c.preflight()
+	}
 	if c.signed, err = a.verifier.Verify(c.R); err != nil {
-		a.metrics.refusedAccess.Inc()
+		a.metrics.RefusedAccess.Inc()
 		return err
 	}
 	if err := a.aim(c); err != nil {
@@ -63,14 +67,18 @@ func (a *API) serve(c *call) (err error) {
 	if c.op, err = a.table.find(c); err != nil {
 		return err
 	}
+	slots := a.slots
+	if c.signed.Anonymous {
+		slots = a.strangers
+	}
+	if !slots.Take() {
+		a.metrics.RefusedSlots.Inc()
+		return errSlots
+	}
+	defer slots.Release()
 	if err := a.admit(c); err != nil {
 		return err
 	}
-	if !a.slots.Take() {
-		a.metrics.refusedSlots.Inc()
-		return errSlots
-	}
-	defer a.slots.Release()
 	if c.op.bodiless() {
 		if err := c.checkBody(); err != nil {
 			return err
@@ -82,6 +90,15 @@ func (a *API) serve(c *call) (err error) {
 	c.stamp()
 	c.SendHeader()
 	return nil
+}
+
+// preflight answers a browser that asks what other sites may do here: nothing. It cannot
+// sign that, and so is told the same of everything.
+func (c *call) preflight() error {
+	if c.R.Header["Origin"] == nil {
+		return fault(badRequest)
+	}
+	return fault(corsForbidden)
 }
 
 // checkBody reads a body that means nothing to the operation, since its digest may be
@@ -101,14 +118,16 @@ func (a *API) finish(c *call) {
 	failure := recover()
 	abort := failure == http.ErrAbortHandler
 	if failure != nil && !abort {
-		a.metrics.panics.Inc()
-		stack := debug.Stack()
-		a.log.Error("a request handler panicked", "operation", c.operation(), "panic", failure, "stack", string(stack[:min(len(stack), 8<<10)]))
+		a.metrics.Panics.Inc()
+		if a.logRate.Allow() {
+			stack := debug.Stack()
+			a.log.Error("a request handler panicked", "operation", c.operation(), "panic", failure, "stack", string(stack[:min(len(stack), 8<<10)]))
+		}
 		if abort = c.Sent; !abort {
 			c.fail(object.Errorf(object.Internal, "a request handler panicked"))
 		}
 	}
-	a.metrics.observe(c, a.clock().Sub(c.Start), abort)
+	a.metrics.Observe(c.operation(), &c.Exchange, a.clock().Sub(c.Start), abort)
 	c.End()
 	*c = call{Exchange: c.Exchange}
 	a.calls.Put(c)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"penstock.dev/penstock/internal/auth"
 	"penstock.dev/penstock/internal/checksum"
 	"penstock.dev/penstock/internal/door"
 	"penstock.dev/penstock/internal/object"
@@ -120,6 +121,11 @@ func (c *call) copySource() (name object.Name, err error) {
 	name.Bucket, name.Key, ok = strings.Cut(strings.TrimPrefix(text, "/"), "/")
 	if !ok || name.Bucket == "" || name.Key == "" {
 		return name, faultf(invalidArgument, "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
+	}
+	if wanted := c.amz("X-Amz-Source-Expected-Bucket-Owner"); wanted != "" {
+		if about, err := c.api.node.Bucket(name.Bucket); err == nil && wanted != auth.Owner(about.Access) {
+			return name, fault(accessDenied)
+		}
 	}
 	return name, validKey(name.Key)
 }

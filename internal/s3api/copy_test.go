@@ -79,9 +79,9 @@ func TestCopyTags(t *testing.T) {
 	}
 	check("at=first")
 	check("at=first", "x-amz-metadata-directive", "REPLACE")
-	d.must(t, 200, "PUT", "/bucket/key?tagging", tagsXML("at", "last&amp;least"))
-	check("at=last&least")
-	check("at=last&least", "x-amz-tagging", "no=1")
+	d.must(t, 200, "PUT", "/bucket/key?tagging", tagsXML("at", "last/least @"))
+	check("at=last/least @")
+	check("at=last/least @", "x-amz-tagging", "no=1")
 	check("new=1", "x-amz-tagging-directive", "REPLACE", "x-amz-tagging", "new=1")
 	check("", "x-amz-tagging-directive", "REPLACE")
 	d.must(t, 204, "DELETE", "/bucket/key?tagging", "")

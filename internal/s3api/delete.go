@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"penstock.dev/penstock/internal/auth"
 	"penstock.dev/penstock/internal/checksum"
 	"penstock.dev/penstock/internal/door"
 	"penstock.dev/penstock/internal/node"
@@ -167,7 +168,7 @@ type deleteItem struct {
 
 const (
 	maxDelete     = 1000 // objects in one request
-	maxDeleteList = 8 << 20
+	maxDeleteList = 4 << 20
 	// deletesAtOnce share the syncing of the log.
 	deletesAtOnce = 64
 )
@@ -180,6 +181,9 @@ func (a *API) deleteObjects(c *call) error {
 	}
 	if err := c.refuseMFA(); err != nil {
 		return err
+	}
+	if c.signed.Anonymous && c.about.Access.Policy == "" && c.about.Access.ACL != auth.PublicReadWrite {
+		return fault(accessDenied) // none of them, so the list need not be read
 	}
 	var list deleteList
 	if err := c.readXML(&list, maxDeleteList); err != nil {

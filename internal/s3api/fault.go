@@ -23,9 +23,11 @@ type code struct {
 // The codes of this door. Those of package sigv4 are its own.
 var (
 	accessDenied       = &code{"AccessDenied", http.StatusForbidden, "Access Denied"}
+	badRequest         = &code{"BadRequest", http.StatusBadRequest, "Insufficient information. Origin request header needed."}
 	badDigest          = &code{"BadDigest", http.StatusBadRequest, "The Content-MD5 or checksum value that you specified did not match what the server received."}
 	bucketExists       = &code{"BucketAlreadyExists", http.StatusConflict, "The requested bucket name is not available."}
 	bucketNotEmpty     = &code{"BucketNotEmpty", http.StatusConflict, "The bucket that you tried to delete is not empty."}
+	corsForbidden      = &code{"AccessForbidden", http.StatusForbidden, "CORSResponse: CORS is not enabled for this bucket."}
 	entityTooLarge     = &code{"EntityTooLarge", http.StatusBadRequest, "Your proposed upload exceeds the maximum allowed object size."}
 	entityTooSmall     = &code{"EntityTooSmall", http.StatusBadRequest, "Your proposed upload is smaller than the minimum allowed object size."}
 	illegalVersioning  = &code{"IllegalVersioningConfigurationException", http.StatusBadRequest, "The versioning configuration specified in the request is invalid."}
@@ -47,7 +49,6 @@ var (
 	malformedXML       = &code{"MalformedXML", http.StatusBadRequest, "The XML that you provided was not well formed or did not validate against our published schema."}
 	metadataTooLarge   = &code{"MetadataTooLarge", http.StatusBadRequest, "Your metadata headers exceed the maximum allowed metadata size."}
 	methodNotAllowed   = &code{"MethodNotAllowed", http.StatusMethodNotAllowed, "The specified method is not allowed against this resource."}
-	missingLength      = &code{"MissingContentLength", http.StatusLengthRequired, "You must provide the Content-Length HTTP header."}
 	noSuchBucket       = &code{"NoSuchBucket", http.StatusNotFound, "The specified bucket does not exist"}
 	noSuchKey          = &code{"NoSuchKey", http.StatusNotFound, "The specified key does not exist."}
 	noSuchPolicy       = &code{"NoSuchBucketPolicy", http.StatusNotFound, "The bucket policy does not exist"}
@@ -176,6 +177,8 @@ func (c *call) fail(err error) {
 		if f.code == methodNotAllowed {
 			h["Allow"] = []string{"DELETE"}
 		}
+	} else if f.code == noSuchKey && c.op != nil && (c.op.name == "GetObject" || c.op.name == "HeadObject") {
+		h["X-Amz-Delete-Marker"] = []string{"false"} // it was not deleted but never there, or for good
 	}
 	if f.status == http.StatusServiceUnavailable {
 		h["Retry-After"] = []string{"1"}

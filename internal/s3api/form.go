@@ -2,9 +2,7 @@ package s3api
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/md5"  //nolint:gosec // S3 defines ETags by it
-	"crypto/sha1" //nolint:gosec // S3 defines its older signatures by it
+	"crypto/md5" //nolint:gosec // S3 defines ETags by it
 	"encoding/base64"
 	"encoding/hex"
 	"hash"
@@ -19,7 +17,6 @@ import (
 
 	"penstock.dev/penstock/internal/checksum"
 	"penstock.dev/penstock/internal/object"
-	"penstock.dev/penstock/internal/sigv4"
 )
 
 func formOperations() []*operation {
@@ -66,7 +63,7 @@ func (a *API) postObject(c *call) error {
 		return err
 	}
 	name := object.Name{Bucket: c.bucket, Key: c.key}
-	if err := a.refused(c.may("s3:PutObject", c.about.Access, name, nil)); err != nil {
+	if err := a.refused(c.may("s3:PutObject", c.about.Access, name)); err != nil {
 		return err
 	}
 	opts, err := c.putOptions()
@@ -159,7 +156,7 @@ func (c *call) nameObject(f *form) error {
 // returns bounds the file.
 func (a *API) judge(c *call, f *form) (sizes, error) {
 	limits := sizes{most: maxPut}
-	accessKey, mechanism, err := a.formKey(f.fields)
+	accessKey, version2, err := a.verifier.VerifyForm(f.fields)
 	if err != nil || accessKey == "" {
 		return limits, err
 	}
@@ -167,7 +164,7 @@ func (a *API) judge(c *call, f *form) (sizes, error) {
 	if !ok {
 		return limits, fault(accessDenied) // it was withdrawn since the signature was checked
 	}
-	c.user, c.form = user, mechanism
+	c.user, c.form = user, signatureVersion(version2)
 	document, err := base64.StdEncoding.DecodeString(f.fields["policy"])
 	if err != nil {
 		return limits, invalidPolicy("it is not base64")
@@ -177,33 +174,6 @@ func (a *API) judge(c *call, f *form) (sizes, error) {
 		return limits, err
 	}
 	return p.sizes, p.check(f.fields, c.Start)
-}
-
-// formKey returns the access key that signed a form, and how; empty if none did. Forms
-// still come with signatures of version 2, which have no date: their policy has.
-func (a *API) formKey(fields map[string]string) (accessKey, mechanism string, err error) {
-	accessKey, old := fields["awsaccesskeyid"]
-	_, signed := fields["signature"]
-	if (!old && !signed) || fields["x-amz-signature"] != "" || fields["x-amz-credential"] != "" {
-		accessKey, err = a.verifier.VerifyForm(fields)
-		return accessKey, "AWS4-HMAC-SHA256", err
-	}
-	for _, name := range []string{"AWSAccessKeyId", "signature", "policy"} {
-		if fields[strings.ToLower(name)] == "" {
-			return "", "", faultf(invalidArgument, "Bucket POST must contain a field named '%s'.", name)
-		}
-	}
-	secret, known := a.secret(accessKey)
-	if !known || secret == "" {
-		return "", "", &sigv4.Error{Code: sigv4.InvalidAccessKeyID, Message: "The AWS Access Key Id you provided does not exist in our records."}
-	}
-	mac := hmac.New(sha1.New, []byte(secret))
-	io.WriteString(mac, fields["policy"]) //nolint:errcheck // never fails
-	given, err := base64.StdEncoding.DecodeString(fields["signature"])
-	if err != nil || !hmac.Equal(given, mac.Sum(nil)) {
-		return "", "", &sigv4.Error{Code: sigv4.SignatureDoesNotMatch, Message: "The request signature we calculated does not match the signature you provided. Check your key and signing method."}
-	}
-	return accessKey, "AWS", nil
 }
 
 // formHeaders are the fields that stand for headers, beside all x-amz-*.

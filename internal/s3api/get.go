@@ -50,7 +50,7 @@ func (a *API) getObject(c *call) error {
 		return err
 	}
 	offset, length := reader.Bounds()
-	c.measure(offset, length, info.Size, part)
+	c.Measure(offset, length, info.Size, part)
 	c.showChecksum(&info, part)
 	n, err := reader.WriteTo(c)
 	if err == nil && n != length {
@@ -86,7 +86,7 @@ func (a *API) headObject(c *call) error {
 	if err := c.present(&info); err != nil {
 		return err
 	}
-	c.measure(offset, length, info.Size, part)
+	c.Measure(offset, length, info.Size, part)
 	c.showChecksum(&info, part)
 	return nil
 }
@@ -113,7 +113,7 @@ func (c *call) present(info *object.Info) error {
 // unlisted keeps who may not list a bucket from learning which keys it has not.
 func (c *call) unlisted(err error) error {
 	if object.Is(err, object.NotFound) && !c.user.Root {
-		if c.may("s3:ListBucket", c.about.Access, object.Name{Bucket: c.bucket}, nil) != nil {
+		if c.may("s3:ListBucket", c.about.Access, object.Name{Bucket: c.bucket}) != nil {
 			return fault(accessDenied)
 		}
 	}
@@ -201,26 +201,4 @@ func (c *call) weigh(info *object.Info) (done bool, err error) {
 		return false, fault(preconditionFailed)
 	}
 	return false, nil
-}
-
-// measure sets Content-Length, and for a part Content-Range and the status.
-func (c *call) measure(offset, length, size int64, part bool) {
-	b := strconv.AppendInt(c.Text[:0], length, 10)
-	n := len(b)
-	if part {
-		b = append(b, "bytes "...)
-		b = strconv.AppendInt(b, offset, 10)
-		b = append(b, '-')
-		b = strconv.AppendInt(b, offset+length-1, 10)
-		b = append(b, '/')
-		b = strconv.AppendInt(b, size, 10)
-	}
-	c.Text = b
-	s := string(b)
-	h := c.Header()
-	h["Content-Length"] = c.Value(s[:n])
-	if part {
-		h["Content-Range"] = c.Value(s[n:])
-		c.Status = http.StatusPartialContent
-	}
 }

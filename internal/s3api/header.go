@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"penstock.dev/penstock/internal/auth"
@@ -72,10 +73,17 @@ func (c *call) putOptions() (opts object.PutOptions, err error) {
 	if acl, err := c.cannedACL(); err != nil {
 		return opts, err
 	} else if acl != "" {
+		// Who writes an object may say who reads it, unless a policy forbids that.
+		if err := c.forbidden("s3:PutObjectAcl", object.Name{Bucket: c.bucket, Key: c.key}); err != nil {
+			return opts, err
+		}
 		meta[metaACL] = acl
 	}
 	if tags := c.amz("X-Amz-Tagging"); tags != "" {
 		if _, err := parseTags(tags); err != nil {
+			return opts, err
+		}
+		if err := c.forbidden("s3:PutObjectTagging", object.Name{Bucket: c.bucket, Key: c.key}); err != nil {
 			return opts, err
 		}
 		meta[metaTags] = tags
@@ -106,6 +114,9 @@ func (c *call) userMetadata(meta map[string]string) error {
 	total := 0
 	add := func(name, value string) error {
 		key := strings.ToLower(name)
+		if !token(key) {
+			return faultf(invalidArgument, "%.80q cannot be the name of metadata", name)
+		}
 		if !utf8.ValidString(value) { // S3 takes Latin-1 and gives it back as such
 			value = latin1(value)
 		}
@@ -133,6 +144,13 @@ func (c *call) userMetadata(meta map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// token reports whether a text can be a part of a header's name.
+func token(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
 }
 
 func latin1(s string) string {
@@ -192,6 +210,9 @@ func (c *call) describe(info *object.Info) {
 				h["X-Amz-Tagging-Count"] = c.Value(strconv.Itoa(len(tags)))
 			}
 		default:
+			if key == "" {
+				continue // from before such names were refused
+			}
 			if key[0] >= 'A' && key[0] <= 'Z' {
 				h[key] = c.Value(value)
 			} else {
@@ -321,15 +342,21 @@ func (c *call) factsOf(info object.Info) (node.Facts, error) {
 	if ok || err != nil {
 		return facts, err
 	}
+	return factsWritten(&info)
+}
+
+// factsWritten returns what an object was written with.
+func factsWritten(info *object.Info) (facts node.Facts, err error) {
 	facts.ACL = info.Metadata[metaACL]
 	facts.Tags, err = parseTags(info.Metadata[metaTags])
 	return facts, err
 }
 
 const (
-	maxTags     = 10
-	maxTagKey   = 128 // characters
-	maxTagValue = 256
+	maxTags       = 10 // of an object
+	maxBucketTags = 50
+	maxTagKey     = 128 // characters
+	maxTagValue   = 256
 )
 
 // parseTags reads tags as a header has them.
@@ -348,22 +375,27 @@ func parseTags(text string) (map[string]string, error) {
 		}
 		tags[key] = all[0]
 	}
-	return tags, validTags(tags)
+	return tags, validTags(tags, maxTags)
 }
 
-func validTags(tags map[string]string) error {
-	if len(tags) > maxTags {
-		return faultf(invalidTag, "Object tags cannot be greater than %d", maxTags)
+func validTags(tags map[string]string, most int) error {
+	if len(tags) > most {
+		return faultf(invalidTag, "There can be no more than %d tags", most)
 	}
 	for key, value := range tags {
 		switch {
-		case key == "" || utf8.RuneCountInString(key) > maxTagKey:
+		case key == "" || utf8.RuneCountInString(key) > maxTagKey || strings.ContainsFunc(key, notInTag):
 			return faultf(invalidTag, "The TagKey you have provided is invalid")
-		case utf8.RuneCountInString(value) > maxTagValue:
+		case utf8.RuneCountInString(value) > maxTagValue || strings.ContainsFunc(value, notInTag):
 			return faultf(invalidTag, "The TagValue you have provided is invalid")
 		case strings.HasPrefix(strings.ToLower(key), "aws:"):
 			return faultf(invalidTag, "System tags cannot be added/updated by requester")
 		}
 	}
 	return nil
+}
+
+// notInTag reports whether a character cannot be in a tag.
+func notInTag(r rune) bool {
+	return !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune("+-=._:/@", r)
 }

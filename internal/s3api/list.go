@@ -42,7 +42,7 @@ func (c *call) newPage(root string) (*page, error) {
 	}
 	p.xmlWriter = newXML(root)
 	p.text("Name", c.bucket)
-	p.key("Prefix", p.opts.Prefix)
+	p.prefix()
 	if p.opts.Delimiter != "" {
 		p.key("Delimiter", p.opts.Delimiter)
 	}
@@ -51,6 +51,19 @@ func (c *call) newPage(root string) (*page, error) {
 		p.text("EncodingType", "url")
 	}
 	return p, nil
+}
+
+// prefix repeats the prefix of the request. boto3 does not decode it in listings of the
+// first form, others do: so it is encoded only where decoding would change it, or XML
+// cannot hold it.
+func (p *page) prefix() {
+	for _, r := range p.opts.Prefix {
+		if r == '%' || r == '+' || (r < ' ' && r != '\t' && r != '\n' && r != '\r') || r == 0xfffe || r == 0xffff {
+			p.key("Prefix", p.opts.Prefix)
+			return
+		}
+	}
+	p.text("Prefix", p.opts.Prefix)
 }
 
 // listOptions reads the parameters that all listings have. allow-unordered is Ceph's:

@@ -50,7 +50,7 @@ func (op *operation) bodiless() bool {
 func operations() []*operation {
 	all := slices.Concat(
 		serviceOperations(), bucketOperations(), listOperations(), versioningOperations(), objectOperations(), deleteOperations(),
-		multipartOperations(), taggingOperations(), accessOperations(), formOperations(), unsupportedOperations(),
+		multipartOperations(), taggingOperations(), accessOperations(), publicBlockOperations(), formOperations(), unsupportedOperations(),
 	)
 	return all
 }

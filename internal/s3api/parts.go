@@ -52,7 +52,7 @@ func (a *API) uploadPart(c *call) error {
 		return err
 	}
 	defer b.Close()
-	opts := object.PutOptions{SizeHint: c.signed.Length, Finish: func() (object.Finish, error) {
+	opts := object.PutOptions{SizeHint: max(0, c.signed.Length), Finish: func() (object.Finish, error) {
 		end, err := b.finish()
 		extra.add(&end)
 		return end, err

@@ -74,16 +74,35 @@ type content struct {
 	call *call
 }
 
-// content returns the body of a write. It must say how long it is, as S3 demands.
+// content returns the body of a write. S3 demands that it says how long it is; here it
+// may also just come to its end, as Ceph has it.
 func (c *call) content() (*content, error) {
-	length := c.signed.Length
-	switch {
-	case length < 0:
-		return nil, fault(missingLength)
-	case length > maxPut:
-		return nil, faultf(entityTooLarge, "%d bytes in one request are more than %d: bring them in parts", length, int64(maxPut))
+	length, source := c.signed.Length, io.Reader(c.R.Body)
+	if length > maxPut {
+		return nil, tooMuch()
 	}
-	return &content{digester: newDigester(&c.api.pieces, c.R.Body, length, c.R.Header["Content-Md5"] == nil), call: c}, nil
+	if length < 0 {
+		source = &capped{source, maxPut}
+	}
+	return &content{digester: newDigester(&c.api.pieces, source, length, c.R.Header["Content-Md5"] == nil), call: c}, nil
+}
+
+func tooMuch() error {
+	return faultf(entityTooLarge, "one request may bring %d bytes: bring more in parts", int64(maxPut))
+}
+
+// capped is a body of unknown length that may not be longer than one of a known.
+type capped struct {
+	io.Reader
+	left int64
+}
+
+func (r *capped) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if r.left -= int64(n); r.left < 0 {
+		return 0, tooMuch()
+	}
+	return n, err
 }
 
 // finish is called when the content was read to its end, and found to be right.

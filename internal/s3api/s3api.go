@@ -68,13 +68,14 @@ type API struct {
 	verifier  *sigv4.Verifier
 	door      *door.Door
 	slots     *door.Slots
+	strangers *door.Slots // for those without credentials, so that they leave room for others
 	region    string
 	domains   []string
 	secure    bool
 	clock     func() time.Time
 	log       *slog.Logger
 	logRate   *rate.Limiter
-	metrics   *metrics
+	metrics   *door.Metrics
 	table     table
 	calls     sync.Pool
 	pieces    sync.Pool // of digesters
@@ -102,22 +103,27 @@ func New(o Options) (*API, error) {
 	}
 	door.OrDefault(&o.Limits.Requests, 1024)
 	a.slots = door.NewSlots(o.Limits.Requests)
-	a.metrics = newMetrics(a.table.operations)
-	a.verifier = sigv4.New(sigv4.Options{Secret: a.secret, Clock: a.clock})
+	a.strangers = door.NewSlots(max(1, o.Limits.Requests/4))
+	var names []string
+	for _, op := range a.table.operations {
+		names = append(names, op.name)
+	}
+	a.metrics = door.NewMetrics("S3", "penstock_s3_", "operation", names)
+	a.verifier = sigv4.New(sigv4.Options{Secret: a.secret, Bucket: a.hostBucket, Clock: a.clock})
 	a.calls.New = func() any { return new(call) }
 	var seed [8]byte
 	rand.Read(seed[:]) //nolint:errcheck // never fails
 	a.prefix = binary.LittleEndian.Uint64(seed[:])
 	var err error
 	a.door, err = door.New(door.Options{
-		Limits: o.Limits.Limits, Refusal: refusal, Refused: a.metrics.refusedConns.Inc, Clock: a.clock, Logger: a.log,
+		Limits: o.Limits.Limits, Refusal: refusal, Refused: a.metrics.RefusedConns.Inc, Clock: a.clock, Logger: a.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	a.metrics.watch("penstock_s3_connections", "Connections open now.", func() float64 { return float64(a.door.Connections()) })
-	a.metrics.watch("penstock_s3_requests_in_flight", "Requests that take up a slot now.", func() float64 { return float64(a.slots.Used()) })
-	return a, a.metrics.register(o.Registry)
+	a.metrics.Watch("connections", "Connections open now.", nil, func() float64 { return float64(a.door.Connections()) })
+	a.metrics.Watch("requests_in_flight", "Requests that take up a slot now.", nil, func() float64 { return float64(a.slots.Used() + a.strangers.Used()) })
+	return a, a.metrics.Register(o.Registry)
 }
 
 // secret is what a signature is checked with.

@@ -42,11 +42,11 @@ func TestTagging(t *testing.T) {
 	if got := d.tags(t, "/bucket/key?tagging"); got != "bar= foo=b r" {
 		t.Errorf("it was written with %q", got)
 	}
-	a := d.must(t, 200, "PUT", "/bucket/key?tagging", tagsXML("k&amp;", "&lt;v&gt;", "a", ""))
+	a := d.must(t, 200, "PUT", "/bucket/key?tagging", tagsXML("k:", "+v-", "a", ""))
 	if a.body != "" || a.id() != "" {
 		t.Errorf("%v %s", a.header, a.body)
 	}
-	if got := d.tags(t, "/bucket/key?tagging"); got != "a= k&=<v>" {
+	if got := d.tags(t, "/bucket/key?tagging"); got != "a= k:=+v-" {
 		t.Errorf("it has %q", got)
 	}
 	if got := d.must(t, 200, "HEAD", "/bucket/key", "").header.Get("X-Amz-Tagging-Count"); got != "2" {
@@ -133,4 +133,57 @@ func TestTaggingRights(t *testing.T) {
 	reader.must(t, 200, "GET", "/bucket/key?tagging", "")
 	reader.fails(t, 403, "AccessDenied", "PUT", "/bucket/key?tagging", tagsXML("k", "v"))
 	reader.fails(t, 403, "AccessDenied", "DELETE", "/bucket/key?tagging", "")
+}
+
+func TestTagCharacters(t *testing.T) {
+	d := open(t)
+	d.ok(t, d.alice, "PUT", "/bucket", "")
+	d.ok(t, d.alice, "PUT", "/bucket/key", "content")
+	tag := func(key, value string) string {
+		return "<Tagging><TagSet><Tag><Key>" + key + "</Key><Value>" + value + "</Value></Tag></TagSet></Tagging>"
+	}
+	d.ok(t, d.alice, "PUT", "/bucket/key?tagging", tag("é 1+-=._:/@", "ü 2+-=._:/@"))
+	d.ok(t, d.alice, "PUT", "/bucket/other", "content", "X-Amz-Tagging: a%2Bb=c%20d")
+	for _, bad := range []string{"!", "#", "a*b", "(a)", "a,b", "a;b", "&#x9;", "&amp;"} {
+		d.want(t, 400, "InvalidTag", d.alice, "PUT", "/bucket/key?tagging", tag(bad, "v"))
+		d.want(t, 400, "InvalidTag", d.alice, "PUT", "/bucket/key?tagging", tag("k", bad))
+	}
+	d.want(t, 400, "InvalidTag", d.alice, "PUT", "/bucket/other", "content", "X-Amz-Tagging: a=%21")
+}
+
+func TestBucketTagging(t *testing.T) {
+	d := open(t)
+	d.ok(t, d.alice, "PUT", "/bucket", "")
+	tags := func(n int) string {
+		text := "<Tagging><TagSet>"
+		for i := range n {
+			text += fmt.Sprintf("<Tag><Key>k%02d</Key><Value>v</Value></Tag>", i)
+		}
+		return text + "</TagSet></Tagging>"
+	}
+	d.want(t, 404, "NoSuchTagSet", d.alice, "GET", "/bucket?tagging", "")
+	d.want(t, 204, "", d.alice, "PUT", "/bucket?tagging", tags(50))
+	if a := d.ok(t, d.alice, "GET", "/bucket?tagging", ""); !strings.HasSuffix(a.body, strings.TrimPrefix(tags(50), "<Tagging>")) {
+		t.Error(a.body)
+	}
+	d.want(t, 400, "InvalidTag", d.alice, "PUT", "/bucket?tagging", tags(51))
+	d.want(t, 400, "InvalidTag", d.alice, "PUT", "/bucket?tagging", strings.Replace(tags(2), "k01", "k00", 1))
+	d.want(t, 400, "InvalidTag", d.alice, "PUT", "/bucket?tagging", strings.Replace(tags(1), "k00", "aws:k", 1))
+	d.want(t, 400, "MalformedXML", d.alice, "PUT", "/bucket?tagging", "<Tagging>")
+	d.want(t, 403, "AccessDenied", d.bob, "PUT", "/bucket?tagging", tags(1))
+	d.want(t, 403, "AccessDenied", d.bob, "GET", "/bucket?tagging", "")
+	d.want(t, 404, "NoSuchBucket", d.alice, "PUT", "/none?tagging", tags(1))
+	// Other changes of the bucket leave them, and they leave the rest.
+	d.ok(t, d.alice, "PUT", "/bucket?versioning", "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+	d.ok(t, d.alice, "PUT", "/bucket?tagging", tags(1))
+	d.ok(t, d.alice, "PUT", "/bucket?acl", "", "X-Amz-Acl: public-read")
+	if a := d.ok(t, d.alice, "GET", "/bucket?tagging", ""); !strings.Contains(a.body, "k00") {
+		t.Error(a.body)
+	}
+	if a := d.ok(t, d.alice, "GET", "/bucket?versioning", ""); !strings.Contains(a.body, "Enabled") {
+		t.Error(a.body)
+	}
+	d.want(t, 204, "", d.alice, "DELETE", "/bucket?tagging", "")
+	d.want(t, 404, "NoSuchTagSet", d.alice, "GET", "/bucket?tagging", "")
+	d.ok(t, d.alice, "HEAD", "/bucket", "")
 }

@@ -59,6 +59,12 @@ func (a *API) bucketOf(host string) (string, bool) {
 	return "", false
 }
 
+// hostBucket is bucketOf for signatures.
+func (a *API) hostBucket(host string) string {
+	bucket, _ := a.bucketOf(host)
+	return bucket
+}
+
 // parseVersionID reads the ID of a version as clients know it.
 func parseVersionID(text string) (object.Version, error) {
 	if text == nullVersion {

@@ -20,7 +20,6 @@ type unsupported struct {
 	empty string // the document, if it is answered with an empty one
 
 	deletes bool // it can be deleted
-	gone    bool // which is fine: it is not there
 }
 
 // notSet is what S3 answers when a setting is read that was never made.
@@ -71,18 +70,10 @@ var settings = []unsupported{
 		unset: notSet("OwnershipControlsNotFoundError", "The bucket ownership controls were not found"),
 	},
 	{
-		scope: ofBucket, with: "publicAccessBlock", name: "PublicAccessBlock", read: "s3:GetBucketPublicAccessBlock", write: "s3:PutBucketPublicAccessBlock", deletes: true,
-		unset: notSet("NoSuchPublicAccessBlockConfiguration", "The public access block configuration was not found"), gone: true,
-	},
-	{
 		scope: ofBucket, with: "replication", name: "BucketReplication", read: "s3:GetReplicationConfiguration", write: "s3:PutReplicationConfiguration", deletes: true,
 		unset: notSet("ReplicationConfigurationNotFoundError", "The replication configuration was not found"),
 	},
 	{scope: ofBucket, with: "requestPayment", name: "BucketRequestPayment", write: "s3:PutBucketRequestPayment"},
-	{
-		scope: ofBucket, with: "tagging", name: "BucketTagging", read: "s3:GetBucketTagging", write: "s3:PutBucketTagging", deletes: true,
-		unset: noSuchTagSet,
-	},
 	{
 		scope: ofBucket, with: "website", name: "BucketWebsite", read: "s3:GetBucketWebsite", write: "s3:PutBucketWebsite", deletes: true,
 		unset: notSet("NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration"),
@@ -162,11 +153,7 @@ func (s *unsupported) operations(read func(*API, *call) error) []*operation {
 		all = append(all, row("Put", http.MethodPut, s.write, (*API).refuse))
 	}
 	if s.deletes {
-		handle := (*API).refuse
-		if s.gone {
-			handle = (*API).deleteNothing
-		}
-		all = append(all, row("Delete", http.MethodDelete, s.write, handle))
+		all = append(all, row("Delete", http.MethodDelete, s.write, (*API).refuse))
 	}
 	return all
 }
@@ -197,10 +184,4 @@ func (a *API) listNone(c *call) error {
 // refuse is the answer to what is not implemented.
 func (a *API) refuse(c *call) error {
 	return faultf(notImplemented, "%s is not implemented", c.op.name)
-}
-
-// deleteNothing is the answer to who deletes what is not there.
-func (a *API) deleteNothing(c *call) error {
-	c.Status = http.StatusNoContent
-	return nil
 }

@@ -160,7 +160,12 @@ func (c *call) readXML(v any, limit int64) error {
 	return parseXML(text, v)
 }
 
-const maxXMLDepth = 16
+const (
+	maxXMLDepth = 16
+	// maxXMLElements is what the largest document needs, that which completes an upload
+	// of 10,000 parts with their checksums. Small elements make large structures.
+	maxXMLElements = 1 + 10000*5
+)
 
 func parseXML(text []byte, v any) error {
 	d := xml.NewDecoder(bytes.NewReader(text))
@@ -187,7 +192,9 @@ func parseXML(text []byte, v any) error {
 			if depth++; depth > maxXMLDepth {
 				return faultf(malformedXML, "the document is nested too deeply")
 			}
-			elements++
+			if elements++; elements > maxXMLElements {
+				return faultf(malformedXML, "the document has more than %d elements", maxXMLElements)
+			}
 		case xml.EndElement:
 			depth--
 		}

@@ -17,7 +17,8 @@ type scratch struct {
 
 	present   uint8              // which parameters of a signature the query has, a bit each
 	parameter [parameters]string // as they came
-	version2  bool               // the query has a signature of version 2
+	version2  uint8              // which of one of version 2
+	old       [oldParameters]string
 
 	sha       hash.Hash
 	sum       [sha256.Size]byte
@@ -41,6 +42,7 @@ func (v *Verifier) put(s *scratch) {
 	}
 	clear(s.pairs)
 	clear(s.parameter[:])
+	clear(s.old[:])
 	v.pool.Put(s)
 }
 

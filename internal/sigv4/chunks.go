@@ -175,7 +175,7 @@ func (c *chunks) tail() error {
 		case !seen && c.claims.trailer && equalFold(name, c.claims.algorithm.Header()):
 			seen = true
 			if c.claims.sum, err = c.claims.algorithm.Decode(string(value)); err != nil {
-				return fail(InvalidRequest, "Value for %s trailing header is invalid.", c.claims.algorithm.Header())
+				return fail(BadDigest, "Value for %s trailing header is invalid.", c.claims.algorithm.Header())
 			}
 			canonical = append(append(canonical, c.claims.algorithm.Header()...), ':')
 			canonical = append(append(canonical, value...), '\n')

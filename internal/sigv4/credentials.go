@@ -25,6 +25,7 @@ const (
 	anonymous way = iota
 	header
 	query
+	oldQuery // signed with version 2
 	form
 )
 
@@ -38,7 +39,8 @@ type credentials struct {
 	date          string // of the signature; with header set by timely
 	expires       time.Duration
 	signedHeaders string
-	signature     string // 64 hexadecimal digits
+	signature     string // 64 hexadecimal digits; of version 2, base64
+	until         int64  // of version 2: seconds since 1970
 }
 
 // credentials finds out how r is authenticated. Two ways at once are refused: what
@@ -46,10 +48,10 @@ type credentials struct {
 func (s *scratch) credentials(r *http.Request) (credentials, error) {
 	given := r.Header["Authorization"]
 	switch {
-	case s.version2:
-		return credentials{}, errMechanism
-	case len(given) > 1, len(given) == 1 && s.present != 0:
+	case len(given) > 1, len(given) == 1 && (s.present != 0 || s.isOld()), s.present != 0 && s.isOld():
 		return credentials{}, errTwoWays
+	case s.isOld():
+		return s.presignedOld()
 	case len(given) == 1:
 		return parseAuthorization(given[0])
 	case s.present != 0:
@@ -113,10 +115,10 @@ func (s *scratch) presigned() (credentials, error) {
 	}
 	seconds, ok := parseDecimal(value[pExpires])
 	if !ok || seconds < 1 {
-		return c, c.malformed("X-Amz-Expires must be a number of seconds from 1 on")
+		return c, fail(AccessDenied, "X-Amz-Expires must be a number of seconds from 1 on")
 	}
 	if seconds > int64(maxExpires/time.Second) {
-		return c, c.malformed("X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds")
+		return c, fail(AccessDenied, "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds")
 	}
 	c.expires = time.Duration(seconds) * time.Second
 	c.date, c.signedHeaders, c.signature = value[pDate], value[pSignedHeaders], value[pSignature]
@@ -167,7 +169,7 @@ func (c *credentials) malformed(format string, args ...any) error {
 	switch c.kind {
 	case header:
 		return fail(AuthorizationHeaderMalformed, "The authorization header is malformed; "+format, args...)
-	case query:
+	case query, oldQuery:
 		return fail(AuthorizationQueryParametersError, "Error parsing the query parameters of the signature; "+format, args...)
 	}
 	return fail(InvalidArgument, "Error parsing the signature of the form; "+format, args...)

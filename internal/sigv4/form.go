@@ -6,15 +6,24 @@ import (
 )
 
 // VerifyForm checks who signed the policy of a form with which a browser sends an
-// object, and returns the access key; it is empty if the form has no signature and
-// no policy. The names of fields are in lower case. That the request itself was
+// object, and returns the access key and whether it signed with version 2; the key is
+// empty if the form has no signature and no policy. The names of fields are in lower case. That the request itself was
 // anonymous, and that the form meets the conditions of its policy, its end among
 // them, is for the caller to check: the policy is the field of that name, in base64.
-func (v *Verifier) VerifyForm(fields map[string]string) (accessKey string, err error) {
-	_, version2 := fields["awsaccesskeyid"]
+func (v *Verifier) VerifyForm(fields map[string]string) (accessKey string, version2 bool, err error) {
+	_, version2 = fields["awsaccesskeyid"]
 	if _, also := fields["signature"]; also || version2 {
-		return "", errMechanism
+		if fields["x-amz-signature"] != "" || fields["x-amz-credential"] != "" {
+			return "", true, errTwoWays
+		}
+		accessKey, err = v.verifyOldForm(fields)
+		return accessKey, true, err
 	}
+	accessKey, err = v.verifyForm(fields)
+	return accessKey, false, err
+}
+
+func (v *Verifier) verifyForm(fields map[string]string) (accessKey string, err error) {
 	c := credentials{kind: form}
 	var given int
 	for _, name := range [...]string{"policy", "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"} {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"penstock.dev/penstock/internal/sigv4"
 )
@@ -36,7 +37,9 @@ func FuzzAuthorization(f *testing.F) {
 func FuzzQuery(f *testing.F) {
 	good := request("GET", "/key?a=b", nil)
 	signQuery(good, 60)
-	for _, seed := range []string{good.URL.RawQuery, "", "a;b", "%", "X-Amz-Signature=", "AWSAccessKeyId"} {
+	old := request("GET", "/key?acl&x-amz-meta-a=1", nil)
+	signOld(old, now.Add(time.Minute))
+	for _, seed := range []string{good.URL.RawQuery, old.URL.RawQuery, "", "a;b", "%", "X-Amz-Signature=", "AWSAccessKeyId"} {
 		f.Add(seed)
 	}
 	v := sigv4.New(options())
@@ -47,7 +50,9 @@ func FuzzQuery(f *testing.F) {
 		switch {
 		case err != nil && code(err) == "":
 			t.Fatalf("%q: %v", text, err)
-		case err == nil && !req.Anonymous && r.URL.Query().Get("a") != "b":
+		case err == nil && req.Version2 && (!r.URL.Query().Has("acl") || req.Amz("X-Amz-Meta-A") != "1"):
+			t.Fatalf("%q was accepted by version 2", text)
+		case err == nil && !req.Anonymous && !req.Version2 && r.URL.Query().Get("a") != "b":
 			t.Fatalf("%q was accepted", text)
 		}
 	})

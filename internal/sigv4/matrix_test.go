@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"penstock.dev/penstock/internal/checksum"
 	"penstock.dev/penstock/internal/sigv4"
@@ -21,6 +22,7 @@ var ways = map[string]func(r *http.Request) string{
 	"anonymous": func(*http.Request) string { return "" },
 	"header":    signHeader,
 	"query":     func(r *http.Request) string { return signQuery(r, 60) },
+	"version 2": func(r *http.Request) string { return signOld(r, now.Add(time.Minute)) },
 }
 
 // bodies are all forms of body; the empty one is no x-amz-content-sha256 at all.
@@ -41,7 +43,7 @@ func (u upload) signed() bool  { return strings.Contains(u.body, "HMAC") }
 // possible reports whether there are such requests.
 func (u upload) possible() bool {
 	switch {
-	case u.way == "anonymous" && u.signed(), u.way == "header" && u.body == "":
+	case (u.way == "anonymous" || u.way == "version 2") && u.signed(), u.way == "header" && u.body == "":
 		return false
 	case u.proof == "trailer":
 		return strings.HasSuffix(u.body, "-TRAILER")
@@ -198,6 +200,9 @@ func (u upload) wrongSignature(t *testing.T, v *sigv4.Verifier, content []byte) 
 		r.Header.Set("Authorization", other(r.Header.Get("Authorization")))
 	case "query":
 		r.URL.RawQuery = other(r.URL.RawQuery)
+	case "version 2":
+		query, signature, _ := strings.Cut(r.URL.RawQuery, "&Signature=")
+		r.URL.RawQuery = query + "&Signature=" + other(signature[:1]) + signature[1:]
 	default:
 		return
 	}

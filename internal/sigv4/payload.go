@@ -61,8 +61,8 @@ func newPayload(req *Request, kind way) (payload, error) {
 		}
 		return p, fail(InvalidArgument, "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER or a valid sha256 value.")
 	}
-	if p.form.signed && kind == anonymous {
-		return p, fail(AccessDenied, "Signed chunks need a signed request")
+	if p.form.signed && (kind == anonymous || kind == oldQuery) {
+		return p, fail(AccessDenied, "Signed chunks need a request signed with version 4")
 	}
 	return p, nil
 }
@@ -148,7 +148,7 @@ func (c *claims) addHeader(req *Request, key string) error {
 	sum, err := algorithm.Decode(text)
 	switch {
 	case err != nil:
-		return fail(InvalidRequest, "Value for %s header is invalid.", algorithm.Header())
+		return fail(BadDigest, "Value for %s header is invalid.", algorithm.Header())
 	case c.algorithm == algorithm: // header and query, which say the same
 		return nil
 	case c.algorithm != checksum.None:

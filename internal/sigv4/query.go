@@ -33,7 +33,7 @@ var parameterNames = [parameters]string{
 // pair is a parameter of the query: as it came, and where in scratch.text its
 // canonical form is.
 type pair struct {
-	name, value      string
+	raw, name, value string
 	start, mid, end  int
 	amz, isSignature bool
 }
@@ -42,7 +42,7 @@ type pair struct {
 // what url.ParseQuery takes, which the door reads the query with, and refuses what
 // that drops.
 func (s *scratch) parseQuery(raw string) error {
-	s.text, s.pairs, s.present, s.version2 = s.text[:0], s.pairs[:0], 0, false
+	s.text, s.pairs, s.present, s.version2 = s.text[:0], s.pairs[:0], 0, 0
 	for raw != "" {
 		var piece string
 		piece, raw, _ = strings.Cut(raw, "&")
@@ -52,7 +52,7 @@ func (s *scratch) parseQuery(raw string) error {
 		if len(s.pairs) == maxPairs {
 			return fail(InvalidURI, "The query has more than %d parameters", maxPairs)
 		}
-		var p pair
+		p := pair{raw: piece}
 		p.name, p.value, _ = strings.Cut(piece, "=")
 		var ok, okValue bool
 		p.start = len(s.text)
@@ -76,8 +76,7 @@ func (s *scratch) parseQuery(raw string) error {
 func (s *scratch) recognise(p *pair) error {
 	name := s.text[p.start:p.mid]
 	if p.amz = hasPrefixFold(name, "x-amz-"); !p.amz {
-		s.version2 = s.version2 || equalFold(name, "AWSAccessKeyId") || equalFold(name, "Signature")
-		return nil
+		return s.recogniseOld(p)
 	}
 	for i, known := range parameterNames {
 		if !equalFold(name, known) {
@@ -124,6 +123,12 @@ func (s *scratch) appendCanonicalQuery(b []byte) []byte {
 	return b
 }
 
+// hasControl reports whether a text has control characters. In what is signed line by
+// line one text could pass for two.
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
 // hoist is a header that a presigned request has in its query.
 type hoist struct{ key, value string }
 
@@ -138,6 +143,9 @@ func (s *scratch) hoisted(h http.Header) ([]hoist, error) {
 		}
 		name, _ := url.QueryUnescape(p.name)
 		value, _ := url.QueryUnescape(p.value)
+		if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }) || hasControl(value) {
+			return nil, fail(InvalidRequest, "The query has something in it that cannot be a header")
+		}
 		one := hoist{http.CanonicalHeaderKey(name), value}
 		same := func(h hoist) bool { return h.key == one.key }
 		if len(all) == maxHoisted {

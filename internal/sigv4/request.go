@@ -12,6 +12,7 @@ type Request struct {
 	AccessKey string // whose key signed it; empty if it is anonymous
 	Anonymous bool   // nobody signed it
 	Presigned bool   // the signature is in the query
+	Version2  bool   // and of version 2
 
 	// Body gives the content, decoded. It returns io.EOF only if the content is as
 	// signed and announced: else an *Error, or the error of the request's own body.

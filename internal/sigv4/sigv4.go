@@ -1,7 +1,9 @@
 // Package sigv4 says who made an S3 request and that its content is what the maker
 // sent. It verifies AWS Signature Version 4 in one place for every way to
 // authenticate (header, presigned query, form policy, none) and every form of body
-// (signed digest, unsigned, chunks signed or not, with and without trailers).
+// (signed digest, unsigned, chunks signed or not, with and without trailers). Of
+// version 2 it knows what clients still use by themselves: presigned queries and forms
+// (version2.go).
 //
 // It is not about rights: it knows no buckets, no operations, no rules for anonymous
 // callers, and does not read the conditions of a form's policy. Those are the door's.
@@ -34,6 +36,10 @@ type Options struct {
 	// Region is the only region of a signature that is accepted; empty accepts any.
 	Region string
 
+	// Bucket returns the bucket in a host name, empty if there is none: signatures of
+	// version 2 are of it. nil is for none in any.
+	Bucket func(host string) string
+
 	// Skew is how far the clocks of client and server may differ; 0 is 15 minutes.
 	Skew time.Duration
 
@@ -52,6 +58,9 @@ type Verifier struct {
 func New(o Options) *Verifier {
 	if o.Secret == nil {
 		o.Secret = func(string) (string, bool) { return "", false }
+	}
+	if o.Bucket == nil {
+		o.Bucket = func(string) string { return "" }
 	}
 	if o.Skew == 0 {
 		o.Skew = 15 * time.Minute
@@ -75,7 +84,10 @@ func (v *Verifier) Verify(r *http.Request) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := &Request{AccessKey: c.accessKey, Anonymous: c.kind == anonymous, Presigned: c.kind == query, header: r.Header}
+	req := &Request{
+		AccessKey: c.accessKey, Anonymous: c.kind == anonymous, Presigned: c.kind == query || c.kind == oldQuery,
+		Version2: c.kind == oldQuery, header: r.Header,
+	}
 	if req.Presigned {
 		if req.hoisted, err = s.hoisted(r.Header); err != nil {
 			return nil, err
@@ -86,7 +98,13 @@ func (v *Verifier) Verify(r *http.Request) (*Request, error) {
 		return nil, err
 	}
 	var chain *chain
-	if c.kind != anonymous {
+	switch c.kind {
+	case anonymous:
+	case oldQuery:
+		if err := v.authenticateOld(s, r, req, &c); err != nil {
+			return nil, err
+		}
+	default:
 		signer, err := v.authenticate(s, r, req, &c, p.line)
 		if err != nil {
 			return nil, err
@@ -95,11 +113,25 @@ func (v *Verifier) Verify(r *http.Request) (*Request, error) {
 			chain = signer.chain(c.date, c.scope, c.signature)
 		}
 	}
+	if err := single(r.Header); err != nil {
+		return nil, err
+	}
 	if err := req.open(r, p, chain); err != nil {
 		return nil, err
 	}
 	r.Body = req.Body
 	return req, nil
+}
+
+// single refuses x-amz-* headers that are there twice: they are signed as one list, and
+// only one of them would be used.
+func single(h http.Header) error {
+	for key, values := range h {
+		if len(values) > 1 && hasPrefixFold(key, "x-amz-") && !hasPrefixFold(key, "x-amz-meta-") && key != "X-Amz-Object-Attributes" {
+			return fail(InvalidRequest, "%s is there more than once", key)
+		}
+	}
+	return nil
 }
 
 // authenticate checks time, scope and signature, and returns what signed.
@@ -161,8 +193,7 @@ func (v *Verifier) timely(r *http.Request, c *credentials) error {
 	case len(r.Header["Date"]) == 1:
 		c.date = r.Header["Date"][0]
 		if made, ok = parseDate(c.date); !ok {
-			if t, err := http.ParseTime(c.date); err == nil {
-				made, ok = t.UTC(), true
+			if made, ok = parseHTTPDate(c.date); ok {
 				c.date = made.Format(dateForm)
 			}
 		}
@@ -199,16 +230,32 @@ func parseDate(s string) (time.Time, bool) {
 	return t, err == nil
 }
 
+// parseHTTPDate reads the date of a Date header. Python writes the zone as -0000.
+func parseHTTPDate(s string) (time.Time, bool) {
+	t, err := http.ParseTime(s)
+	if err != nil {
+		t, err = time.Parse(time.RFC1123Z, s)
+	}
+	return t.UTC(), err == nil
+}
+
 // ContentEncoding returns the Content-Encoding of an object sent with these headers:
 // what the request says, without aws-chunked, which is a matter of the transfer.
 func ContentEncoding(h http.Header) string {
 	var rest []string
+	stripped := false
 	for _, value := range h["Content-Encoding"] {
 		for coding := range strings.SplitSeq(value, ",") {
-			if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "aws-chunked") {
+			switch coding = strings.TrimSpace(coding); {
+			case strings.EqualFold(coding, "aws-chunked"):
+				stripped = true
+			case coding != "":
 				rest = append(rest, coding)
 			}
 		}
+	}
+	if !stripped { // as it was written
+		return strings.Join(h["Content-Encoding"], ",")
 	}
 	return strings.Join(rest, ",")
 }

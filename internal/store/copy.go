@@ -26,9 +26,7 @@ func (s *Store) Copy(ctx context.Context, dst, src object.Name, opts object.PutO
 	if opts.ContentType == "" {
 		opts.ContentType = info.ContentType
 	}
-	if opts.Metadata == nil {
-		opts.Metadata = info.Metadata
-	}
+	opts.Metadata = opts.MetadataOf(info.Metadata)
 	opts.SizeHint, opts.CRC32 = info.Size, &info.CRC32
 	if opts.Finish == nil && !native(info) { // it has the same content
 		opts.Finish = func() (object.Finish, error) { return object.Finish{ETag: info.ETag}, nil }

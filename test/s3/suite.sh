@@ -20,7 +20,7 @@ fi
 venv=$PWD/build/venv-s3tests${boto3:+-$boto3}
 if ! [ -f "$venv/installed" ]; then
   python3 -m venv "$venv"
-  "$venv/bin/pip" --quiet --disable-pip-version-check install -r "$suite/requirements.txt" ${boto3:+"boto3==$boto3"} ${boto3:+"botocore==$boto3"}
+  "$venv/bin/pip" --quiet --disable-pip-version-check install -r "$suite/requirements.txt" ${boto3:+"boto3==$boto3"}
   touch "$venv/installed"
 fi
 [ -x bin/penstock ] || make build
@@ -33,7 +33,7 @@ cleanup() {
 }
 trap cleanup EXIT
 export PENSTOCK_ACCESS_KEY=rootrootroot PENSTOCK_SECRET_KEY=rootrootrootroot PENSTOCK_TOKEN=tokentokentoken
-bin/penstock serve --data "$work/data" --listen 127.0.0.1:0 --s3 127.0.0.1:0 >"$work/out" 2>"$work/log" &
+bin/penstock serve --data "$work/data" --listen 127.0.0.1:0 --s3 127.0.0.1:0 --s3-region elsewhere >"$work/out" 2>"$work/log" &
 node=$!
 until grep -q ready "$work/out"; do
   kill -0 "$node" || { cat "$work/log"; exit 1; }
@@ -51,7 +51,7 @@ section() { # name of the section, user
   printf '[DEFAULT]\nhost = 127.0.0.1\nport = %s\nis_secure = False\nssl_verify = False\n' "${s3##*:}"
   printf '[fixtures]\nbucket prefix = s3t-{random}-\n'
   section 's3 main' main
-  echo 'api_name = us-east-1'
+  echo 'api_name = elsewhere'
   section 's3 alt' alt
   section 's3 tenant' tenant
   echo 'tenant = none'

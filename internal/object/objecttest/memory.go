@@ -179,9 +179,7 @@ func (m *Memory) Copy(ctx context.Context, dst, src object.Name, opts object.Put
 	if opts.ContentType != "" {
 		info.ContentType = opts.ContentType
 	}
-	if opts.Metadata != nil {
-		info.Metadata = maps.Clone(opts.Metadata)
-	}
+	info.Metadata = maps.Clone(opts.MetadataOf(info.Metadata))
 	return m.commit(ctx, info, o.data, opts.Condition)
 }
 
