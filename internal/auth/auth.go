@@ -248,6 +248,18 @@ func (a *Authority) Key(accessKey string) (User, Secret, bool) {
 	return User{}, "", false
 }
 
+// CheckKey returns the user a key pair belongs to, or Denied.
+func (a *Authority) CheckKey(accessKey, secretKey string) (User, error) {
+	user, secret, ok := a.Key(accessKey)
+	have, want := sha256.Sum256([]byte(secretKey)), sha256.Sum256([]byte(secret))
+	if !ok || subtle.ConstantTimeCompare(have[:], want[:]) != 1 {
+		return User{}, errKeys
+	}
+	return user, nil
+}
+
+var errKeys = object.Errorf(object.Denied, "the key pair is not valid")
+
 // RootOnly reports whether root is the only user: then a machine's own users may
 // be served without a token.
 func (a *Authority) RootOnly() bool { return len(a.users.Load().accounts) == 0 }

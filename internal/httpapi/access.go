@@ -38,14 +38,7 @@ func (a *API) admit(x *exchange) error {
 // only while there is nobody but root.
 func (a *API) identify(r *http.Request) (auth.User, error) {
 	if values := r.Header["Authorization"]; values != nil {
-		scheme, token, _ := strings.Cut(values[0], " ")
-		if len(values) != 1 || !strings.EqualFold(scheme, "Bearer") {
-			return auth.User{}, &statusError{
-				status: http.StatusUnauthorized, login: true,
-				err: object.Errorf(object.Denied, "Authorization must be: Bearer TOKEN"),
-			}
-		}
-		user, err := a.authority.Check(token)
+		user, err := a.authorize(r, values)
 		if err != nil {
 			return user, &statusError{status: http.StatusUnauthorized, login: true, err: err}
 		}
@@ -58,6 +51,21 @@ func (a *API) identify(r *http.Request) (auth.User, error) {
 		}
 	}
 	return auth.Root(), a.checkBrowser(r)
+}
+
+// authorize returns who proves to be whom: by a token, or by the key pair that S3
+// clients sign with.
+func (a *API) authorize(r *http.Request, values []string) (auth.User, error) {
+	scheme, token, _ := strings.Cut(values[0], " ")
+	switch {
+	case len(values) == 1 && strings.EqualFold(scheme, "Bearer"):
+		return a.authority.Check(token)
+	case len(values) == 1 && strings.EqualFold(scheme, "Basic"):
+		if accessKey, secretKey, ok := r.BasicAuth(); ok {
+			return a.authority.CheckKey(accessKey, secretKey)
+		}
+	}
+	return auth.User{}, object.Errorf(object.Denied, "Authorization must be: Bearer TOKEN, or Basic with a key pair")
 }
 
 // checkBrowser keeps web pages from using the door through the browser of someone

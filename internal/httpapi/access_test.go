@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"testing"
@@ -68,6 +69,15 @@ func TestAccess(t *testing.T) {
 		}
 		// Two tokens are one too many, even if one is right.
 		d.want(t, 401, "GET", "/v1/buckets", "", "Authorization: Bearer "+token, "Authorization: Bearer wrong")
+		// A key pair does as well as a token.
+		accessKey, secretKey := d.authority.Keys()
+		pair := func(accessKey, secretKey string) string {
+			return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(accessKey+":"+secretKey))
+		}
+		d.want(t, 200, "GET", "/v1/buckets", "", pair(accessKey, secretKey.Reveal()))
+		d.want(t, 401, "GET", "/v1/buckets", "", pair(accessKey, "wrong"))
+		d.want(t, 401, "GET", "/v1/buckets", "", pair("wrong", secretKey.Reveal()))
+		d.want(t, 401, "GET", "/v1/buckets", "", pair("", ""))
 	}
 }
 

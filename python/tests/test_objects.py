@@ -6,6 +6,7 @@ import array
 import gc
 import io
 import os
+import pickle
 import random
 import tarfile
 from datetime import datetime, timezone
@@ -341,6 +342,23 @@ def test_where_from(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     for options in ({"timeout": 0}, {"timeout": float("nan")}, {"attempts": 0}, {"token": "a\nb"}):
         with pytest.raises(penstock.Invalid):
             Client(**options)
+
+
+def test_key_pairs(tmp_path: Path) -> None:
+    keys = {"access_key": "someone-known", "secret_key": "something-secret"}
+    node = Node(tmp_path, PENSTOCK_ACCESS_KEY=keys["access_key"], PENSTOCK_SECRET_KEY=keys["secret_key"]).start()
+    try:
+        client = Client(node.endpoint, **keys)
+        client.create_bucket("bucket")
+        assert [b.name for b in pickle.loads(pickle.dumps(client)).buckets()] == ["bucket"]
+        assert keys["secret_key"] not in repr(client)
+        with pytest.raises(penstock.Denied, match="key pair"):
+            Client(node.endpoint, access_key=keys["access_key"], secret_key="wrong").buckets()
+    finally:
+        node.stop()
+    for options in ({"access_key": "a"}, {"secret_key": "s"}, {**keys, "token": "t"}):
+        with pytest.raises(penstock.Invalid, match="give a token"):
+            Client(node.endpoint, **options)
 
 
 def test_tokens(tmp_path: Path) -> None:

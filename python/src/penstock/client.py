@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import builtins
 import json
 import os
@@ -30,7 +31,8 @@ class Client:
     """Talks to one node. It connects when it is first used, and may be used by many threads.
 
     endpoint and token default to PENSTOCK_ENDPOINT and PENSTOCK_TOKEN, and the endpoint
-    to http://127.0.0.1:7400. timeout is how many seconds the node may take to answer,
+    to http://127.0.0.1:7400. A key pair, the one that S3 clients have, does as well as a
+    token. timeout is how many seconds the node may take to answer,
     and for each MiB that is sent or received; no wait is longer. attempts is how often
     a request that may be repeated is sent in all, 1 turns repeating off. ca_file has
     the certificates to trust for https, in place of the system's. Proxies in the
@@ -46,14 +48,18 @@ class Client:
         endpoint: str | None = None,
         token: str | None = None,
         *,
+        access_key: str | None = None,
+        secret_key: str | None = None,
         timeout: float = 60.0,
         attempts: int = 5,
         ca_file: str | os.PathLike[str] | None = None,
     ) -> None:
         if endpoint is None:
             endpoint = os.environ.get("PENSTOCK_ENDPOINT") or DEFAULT_ENDPOINT
+        if (access_key is None) != (secret_key is None) or (access_key is not None and token):
+            raise Invalid("give a token, or access_key and secret_key, or none of them")
         if token is None:
-            token = os.environ.get("PENSTOCK_TOKEN", "")
+            token = os.environ.get("PENSTOCK_TOKEN", "") if access_key is None else ""
         if not plain(token):
             raise Invalid("the token holds a line break or another character that cannot be sent")
         if not timeout > 0 or attempts < 1:
@@ -61,11 +67,16 @@ class Client:
         self._options: dict[str, Any] = {
             "endpoint": endpoint,
             "token": token,
+            "access_key": access_key,
+            "secret_key": secret_key,
             "timeout": float(timeout),
             "attempts": attempts,
             "ca_file": None if ca_file is None else os.fspath(ca_file),
         }
-        self._transport = Transport(Endpoint.parse(endpoint), token, float(timeout), attempts, self._options["ca_file"])
+        authorization = f"Bearer {token}" if token else ""
+        if access_key is not None:
+            authorization = "Basic " + base64.b64encode(f"{access_key}:{secret_key}".encode()).decode()
+        self._transport = Transport(Endpoint.parse(endpoint), authorization, float(timeout), attempts, self._options["ca_file"])
 
     @property
     def endpoint(self) -> str:

@@ -61,15 +61,15 @@ class Failure:
 class Transport:
     """Sends calls to one endpoint. It may be used by many threads."""
 
-    def __init__(self, endpoint: Endpoint, token: str, timeout: float, attempts: int, ca_file: str | None) -> None:
+    def __init__(self, endpoint: Endpoint, authorization: str, timeout: float, attempts: int, ca_file: str | None) -> None:
         self.endpoint = endpoint
         self.timeout = timeout
         self.attempts = attempts
         self.pool = Pool(endpoint, ca_file, timeout)
         self.memory = Memory()
         self._common = f"Host: {endpoint.authority}\r\nUser-Agent: penstock-python\r\n"
-        if token:
-            self._common += f"Authorization: Bearer {token}\r\n"
+        if authorization:
+            self._common += f"Authorization: {authorization}\r\n"
 
     def run(self, call: Call, consume: Callable[[Answer], T]) -> T:
         """Send a call and give its answer to consume, which is part of what is repeated.
