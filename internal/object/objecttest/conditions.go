@@ -11,6 +11,9 @@ import (
 )
 
 func testConditions(s *suite) {
+	if s.opts.Lacks.Conditions {
+		return
+	}
 	n := name("conditional")
 	try := func(cond object.Condition, data string) (object.Info, error) {
 		return s.Put(s.Context(), n, bytes.NewReader([]byte(data)), object.PutOptions{Condition: cond})
@@ -57,6 +60,9 @@ func testConditions(s *suite) {
 
 // testConditionRaces lets many try the same at once: exactly one may win.
 func testConditionRaces(s *suite) {
+	if s.opts.Lacks.Conditions {
+		return
+	}
 	const rivals = 16
 	for round := range 8 {
 		n := name("race")

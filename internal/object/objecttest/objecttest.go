@@ -61,6 +61,8 @@ type Options struct {
 	// Seed of everything random; zero takes PENSTOCK_TEST_SEED from the
 	// environment, or a new one. It is printed.
 	Seed uint64
+	// Lacks says what the holder cannot do; the zero value: it can do everything.
+	Lacks Lacks
 }
 
 // Run puts a holder through the suite. open returns a new, empty one for each
@@ -80,6 +82,7 @@ func Run(t *testing.T, open func(t *testing.T) Holder, opts Options) {
 		{"Metadata", testMetadata},
 		{"Buckets", testBuckets},
 		{"AwkwardNames", testAwkwardNames},
+		{"ImpossibleNames", testImpossibleNames},
 		{"InvalidNames", testInvalidNames},
 		{"Conditions", testConditions},
 		{"ConditionRaces", testConditionRaces},
@@ -142,7 +145,7 @@ func (s *suite) put(n object.Name, data []byte, opts object.PutOptions) object.I
 	if err != nil {
 		s.Fatalf("put %q (%d bytes): %v", n.Key, len(data), err)
 	}
-	if info.Name != n || info.Size != int64(len(data)) || info.CRC32 != crc32.ChecksumIEEE(data) || info.ETag == "" || info.Modified.IsZero() {
+	if info.Name != n || info.Size != int64(len(data)) || info.CRC32 != s.sum(data) || info.ETag == "" || info.Modified.IsZero() {
 		s.Fatalf("put %q (%d bytes, CRC %08x) answers %+v", n.Key, len(data), crc32.ChecksumIEEE(data), info)
 	}
 	return info
