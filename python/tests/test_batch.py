@@ -7,6 +7,7 @@ import random
 import socket
 import time
 from pathlib import Path
+from typing import Literal
 
 import fakenode
 import pytest
@@ -250,6 +251,18 @@ def test_another_number_of_items(count: int) -> None:
     ):
         with pytest.raises(penstock.Corrupt, match=f"the answer has {count} items, 2 were asked for"):
             client.batch("bucket", ["a", "b"])
+
+
+@pytest.mark.parametrize("on_error", ["raise", "return"])
+def test_an_answer_that_does_not_end_as_it_should(on_error: Literal["raise", "return"]) -> None:
+    reply = bytearray(fakenode.batch([b"one", b"two"]))
+    reply[-1] ^= 1
+    with (
+        FakeNode(lambda connection, _: connection.sendall(chunked(bytes(reply), 50))) as node,
+        Client(node.endpoint) as client,
+    ):
+        with pytest.raises(penstock.PenstockError, match="the answer ends behind item 2 of 2"):
+            client.batch("bucket", ["a", "b"], on_error=on_error)
 
 
 def test_leaving_in_the_middle(client: Client, bucket: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import array
 import gc
 import multiprocessing
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,11 +30,8 @@ class Line:
         self.inbox, self.outbox = Inbox(self.ends[0]), Outbox(self.ends[1])
 
     def carry(self, letter: bytes, size: int = LARGE) -> memoryview:
-        free, forgotten = self.inbox.released()
-        for number in free:
+        for number in self.inbox.released():
             self.outbox.free(number)
-        for number in forgotten:
-            self.outbox.forget(number)
         self.outbox.send({"x": memoryview(letter * size), "small": letter})
         value = self.inbox.receive()
         assert value["small"] == letter and value["x"] == letter * size
@@ -66,6 +65,51 @@ def test_other_sizes(line: Line) -> None:
     kept = [line.carry(b"x", size) for size in (40_000, LARGE, 8 * LARGE, 100, 50_000)]
     assert [len(view) for view in kept] == [40_000, LARGE, 8 * LARGE, 100, 50_000]
     assert all(view == b"x" * len(view) for view in kept)
+
+
+def test_memory_is_used_again_when_batches_grow(line: Line) -> None:
+    for size in (40_000, 50 * LARGE, LARGE):
+        kept = [line.carry(b"k", size) for _ in range(10)]
+        kept.clear()
+        gc.collect()
+        line.carry(b"l", size)
+        made = line.outbox._made
+        for _ in range(10):
+            line.carry(b"m", size)
+        assert line.outbox._made <= made + 1
+        assert len(line.outbox._known) == len(line.inbox._known) <= 6
+
+
+def test_views_keep_their_form(line: Line) -> None:
+    for size in (8, 8000):
+        doubles = memoryview(array.array("d", range(size)))
+        for view in (
+            doubles,
+            doubles.cast("B").cast("d", (4, size // 4)),
+            doubles.cast("B").cast("h", (size, 4)),
+            doubles[::2],
+            doubles[:0],
+            doubles.cast("B").cast("c"),
+        ):
+            line.outbox.send(view)
+            found = line.inbox.receive()
+            assert found.tobytes() == view.tobytes()
+            if view.format != "c" and len(view):
+                assert (found.format, found.shape) == (view.format, view.shape)
+
+
+def test_without_ctypes() -> None:
+    code = """
+import sys
+sys.modules["ctypes"] = sys.modules["_ctypes"] = None
+import multiprocessing, threading
+import penstock, penstock.loader, penstock.torch
+from penstock.carry import Inbox, Outbox
+a, b = multiprocessing.Pipe()
+threading.Thread(target=Outbox(a).send, args=(memoryview(b"x" * 300_000),)).start()
+assert Inbox(b).receive() == b"x" * 300_000
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_many_that_were_kept_are_forgotten(line: Line) -> None:

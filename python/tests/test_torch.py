@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import io
 import os
+import pickle
 import random
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -442,6 +445,20 @@ def test_tensors_that_are_yet_to_be_conjugated(ds: penstock.Dataset) -> None:
     assert complex(conjugate[7]) == 7 - 1j and float(imaginary[7]) == -1
 
 
+def ragged(samples: list[Any]) -> Any:
+    return torch.nested.nested_tensor([torch.ones(20000), torch.ones(30000)])
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors")
+def test_nested_tensors(ds: penstock.Dataset) -> None:
+    try:
+        pickle.dumps(ragged([]))
+    except (AttributeError, RuntimeError):
+        pytest.skip("torch itself cannot send them")
+    with loader(ds, batch_size=20, fields=["n"], collate_fn=ragged, num_workers=1) as dl:
+        assert [len(part) for part in next(iter(dl)).unbind()] == [20000, 30000]
+
+
 # Versions that are published while ranks start.
 
 
@@ -511,3 +528,65 @@ def test_ranks_that_are_pretended(home: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("penstock.agreement._store", Pretended)
     assert penstock.open(home).version == 1
+
+
+class Slow:
+    """A store whose rank 0 is stopped: it answers when it is told to go on."""
+
+    timeout = datetime.timedelta(seconds=0.2)
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+
+    def compare_set(self, key: str, expected: str, mine: str) -> bytes:
+        self.go_on.wait(60)
+        return mine.encode()
+
+
+def test_a_rank_that_does_not_answer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Slow()
+    monkeypatch.setattr("penstock.agreement._store", lambda: store)
+    try:
+        with pytest.raises(penstock.Unavailable, match="rank 0 does not answer"):
+            penstock.open(home)
+    finally:
+        store.go_on.set()
+    assert penstock.open(home).version == 1
+
+
+def test_a_rank_that_is_gone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(Slow):
+        def compare_set(self, key: str, expected: str, mine: str) -> bytes:
+            raise RuntimeError("Connection reset by peer")
+
+    monkeypatch.setattr("penstock.agreement._store", Gone)
+    with pytest.raises(penstock.Unavailable, match="Connection reset by peer"):
+        penstock.open(home)
+
+
+def test_two_nodes_with_datasets_of_the_same_name(
+    tmp_path: Path, client: penstock.Client, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Node(tmp_path).start()
+    try:
+        elsewhere = penstock.Client(other.endpoint)
+        elsewhere.create_bucket(bucket)
+        for of, versions in ((client, 2), (elsewhere, 1)):
+            for i in range(versions):
+                with penstock.create("twin", bucket=bucket, client=of, base=True) as w:
+                    w.add(f"{i}", {"n": i, "of": of.endpoint})
+        store = torch.distributed.HashStore()
+        monkeypatch.setattr("penstock.agreement._store", lambda: store)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        again = penstock.Client(client.endpoint.replace("127.0.0.1", "localhost"))  # the same node
+        with penstock.create("late", bucket=bucket, client=client) as w:
+            w.add("a", {"n": 1})
+        for of, version in ((client, 2), (elsewhere, 1), (again, 2)):
+            found = penstock.open("twin", client=of)
+            assert found.version == version and len(loader(pickle.loads(pickle.dumps(found)), batch_size=1)) == version
+        assert penstock.open("late", client=client).version == 1
+        with penstock.create("late", bucket=bucket, client=client, base=True) as w:
+            w.add("b", {"n": 1})
+        assert penstock.open("late", client=again).version == 1
+    finally:
+        other.stop()

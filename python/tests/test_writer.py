@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import gc
+import io
 import json
 import multiprocessing
 import os
@@ -10,6 +14,7 @@ import random
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +26,7 @@ import pytest
 from conftest import ROOT
 
 import penstock
+from penstock.transport import Call, Transport
 from penstock.writer import Part, Writer
 
 BINARY = os.environ.get("PENSTOCK_BINARY") or str(ROOT / "bin" / "penstock")
@@ -514,3 +520,259 @@ def test_the_base_is_removed_meanwhile(client: penstock.Client, bucket: str) -> 
     assert [entry.key for entry in client.list(bucket, prefix="gone/")] == []
     shown = subprocess.run([BINARY, "dataset", "ls", "--json"], check=True, capture_output=True, env=environment)
     assert "gone" not in json.dumps(json.loads(shown.stdout))
+
+
+# What may have happened all the same stays.
+
+
+def _call(monkeypatch: pytest.MonkeyPatch, act: Callable[[Callable[[], Any]], Any], method: str = "PUT") -> None:
+    """Have something done about requests for a dataset."""
+    real = Transport.json
+
+    def json(self: Transport, call: Call, parse: Any) -> Any:
+        if call.method == method and call.path.startswith("/v1/datasets/"):
+            return act(lambda: real(self, call, parse))
+        return real(self, call, parse)
+
+    monkeypatch.setattr(Transport, "json", json)
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_commit_that_is_interrupted(
+    client: penstock.Client, bucket: str, monkeypatch: pytest.MonkeyPatch, happened: bool
+) -> None:
+    def interrupt(ask: Callable[[], Any]) -> None:
+        if happened:
+            ask()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), monkeypatch.context() as m:
+        _call(m, interrupt)
+        with penstock.create(f"torn-{bucket}", bucket=bucket, client=client) as w:
+            w.add("a", {"bin": b"1" * 100})
+    if happened:
+        assert penstock.open(f"torn-{bucket}", client=client)[0]["bin"] == b"1" * 100
+    with penstock.create(f"torn-{bucket}", bucket=bucket, client=client, base=True) as w:
+        w.add("b", {"bin": b"2"})
+    assert len(penstock.open(f"torn-{bucket}", client=client)) == 1 + happened
+
+
+def test_a_first_commit_that_never_arrives(
+    client: penstock.Client, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Callable[[], Any]) -> None:
+        raise penstock.Unavailable("nobody answers")
+
+    with pytest.raises(penstock.Unavailable, match="nobody answers"), monkeypatch.context() as m:
+        _call(m, fail)
+        with penstock.create(f"first-{bucket}", bucket=bucket, client=client) as w:
+            w.add("a", {"bin": b"1"})
+    assert [entry.key for entry in client.list(bucket)] == []  # it is clear that it is not there
+
+
+def test_a_part_that_may_have_been_handed_in(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with place.create(classes=CLASSES) as w:
+        for happened in (False, True):
+            draft = type(w._draft)
+            real = draft.hand_in
+
+            def hand_in(self: Any, number: int, manifest: bytes, happened: bool = happened, real: Any = real) -> None:
+                if happened:
+                    real(self, number, manifest)
+                raise KeyboardInterrupt if happened else penstock.Unavailable("nobody answers")
+
+            with monkeypatch.context() as m, pytest.raises((KeyboardInterrupt, penstock.Unavailable)):
+                m.setattr(draft, "hand_in", hand_in)
+                _fill(w.part(0), range(10))
+        with pytest.raises(penstock.Exists, match="handed in before"):
+            _fill(w.part(0), range(10))
+    holds(place.open(), world(*range(10)))
+    place.check()
+    place.tidy(1)
+
+
+def test_a_part_that_is_late(place: Place) -> None:
+    with place.create(classes=CLASSES) as w:
+        late, later = (pickle.loads(pickle.dumps(w.part(0))) for _ in range(2))
+        fill(late, range(5))
+        _fill(w.part(0), range(10))
+        same = w.part(0)
+    for part, numbers in ((late, range(5, 15)), (later, range(10, 20)), (same, range(3))):
+        with pytest.raises(penstock.Exists, match="is published"):
+            _fill(part, numbers)
+    holds(place.open(), world(*range(10)))
+    place.check()
+    place.tidy(1)
+
+
+def test_a_part_whose_version_is_published_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer may be faster than the part learns that it was handed in."""
+    w = place.create(classes=CLASSES)
+    if "to" in place.options:
+        real = os.link
+
+        def link(one: Any, other: Any) -> None:
+            real(one, other)
+            if str(other).endswith(".part"):
+                w.commit()
+
+        monkeypatch.setattr(os, "link", link)
+    else:
+        put = penstock.Client.put
+
+        def committing(self: penstock.Client, name: str, *args: Any, **options: Any) -> Any:
+            info = put(self, name, *args, **options)
+            if name.endswith(".part"):
+                w.commit()
+            return info
+
+        monkeypatch.setattr(penstock.Client, "put", committing)
+    _fill(w.part(0), range(10))
+    holds(place.open(), world(*range(10)))
+    place.tidy(1)
+
+
+def test_a_part_of_a_version_that_was_given_up(place: Place) -> None:
+    w = place.create(classes=CLASSES)
+    part, begun = w.part(0), w.part(1)
+    fill(begun, range(2))
+    w.abandon()
+    for of in (part, begun):
+        with pytest.raises(penstock.Stale, match="given up"):
+            _fill(of, range(2, 5))
+    assert place.files() == []
+
+
+def test_leaving_the_block_gives_up(place: Place) -> None:
+    with pytest.raises(penstock.Invalid, match=r"not closed: 0\. The version is given up"), place.create() as w:
+        w.part(0)
+    with pytest.raises(penstock.Invalid, match="given up"):
+        w.part(0)
+    with place.create() as w:
+        w.part(0)
+        with pytest.raises(penstock.Invalid, match=r"not closed: 0\. Close them, fill them again"):
+            w.commit()
+        w.part(0).close()
+        w.add("a", {"bin": b"1"})
+
+
+def test_a_shard_that_cannot_be_written(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with place.create(shard_size=6000) as w:
+        w.add("a", {"bin": b"1" * 3000})
+        with monkeypatch.context() as m, pytest.raises(OSError, match="no space left"):
+            m.setattr(type(w._draft), "shard", full)
+            w.add("b", {"bin": b"2" * 3000})
+        w.add("c", {"bin": b"3" * 10})  # into the same shard
+    ds = place.open()
+    assert [sample["__key__"] for sample in ds] == ["a", "c"] and ds.manifest.shards == 1
+    name = ds.manifest.shard(0).name
+    if "to" in place.options:
+        data = (Path(place.options["to"]) / name).read_bytes()
+    else:
+        data = place.client.get(f"{place.options['bucket']}/{place.name}/{name}")
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        assert tar.getnames() == ["a.bin", "c.bin"]
+
+
+# The lock on a directory.
+
+ORPHANS = """
+import multiprocessing, os, signal, sys, time
+from concurrent.futures import ProcessPoolExecutor
+import penstock
+def fill(part):
+    with part: part.add(str(part.number), {"bin": b"x"})
+    return os.getpid()
+w = penstock.create("pets", to=sys.argv[1])
+pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork"))
+print(*set(pool.map(fill, [w.part(i) for i in range(2)])), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_children_do_not_hold_the_lock(tmp_path: Path) -> None:
+    writer = subprocess.Popen([sys.executable, "-c", ORPHANS, tmp_path / "pets"], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    children = [int(number) for number in writer.stdout.readline().split()]
+    try:
+        assert writer.wait(60) == -9 and children
+        with penstock.create("pets", to=tmp_path / "pets") as w:
+            w.add("a", {"bin": b"1"})
+            child = os.fork()
+            if child == 0:  # what it has inherited, and lets go, is not its own
+                del w
+                os._exit(0)
+            os.waitpid(child, 0)
+            with pytest.raises(penstock.Busy):
+                penstock.create("pets", to=tmp_path / "pets")
+    finally:
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        writer.stdout.close()
+
+
+def test_a_writer_that_nobody_has_any_more(tmp_path: Path) -> None:
+    w = penstock.create("pets", to=tmp_path / "pets")
+    w.add("a", {"bin": b"1"})
+    with pytest.raises(penstock.Busy, match="another writer"):
+        penstock.create("pets", to=tmp_path / "pets")
+    del w
+    gc.collect()
+    with penstock.create("pets", to=tmp_path / "pets") as w:
+        w.add("b", {"bin": b"2"})
+    assert penstock.open(tmp_path / "pets").key(0) == "b"
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    for number in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
+
+        def flock(fd: int, how: int, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as m, pytest.raises(penstock.Unavailable, match=os.strerror(number)):
+            m.setattr(fcntl, "flock", flock)
+            penstock.create("pets", to=tmp_path / "pets")
+    penstock.create("pets", to=tmp_path / "pets").abandon()
+
+
+def test_two_writers_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    class Msvcrt:
+        LK_NBLCK = 2
+
+        @staticmethod
+        def locking(fd: int, how: int, size: int) -> None:
+            assert (how, size) == (2, 1)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise PermissionError(errno.EACCES, "Permission denied") from None
+
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setitem(sys.modules, "msvcrt", Msvcrt)
+    for version in (1, 2):
+        with penstock.create("pets", to=tmp_path / "pets") as w:
+            w.add("a", {"bin": b"1"})
+            with pytest.raises(penstock.Busy):
+                penstock.create("pets", to=tmp_path / "pets")
+        assert penstock.open(tmp_path / "pets").version == version
+
+
+def test_a_part_that_was_given_up_is_not_an_empty_one(tmp_path: Path) -> None:
+    with penstock.create("x", to=tmp_path / "d") as w:
+        part = w.part(0)
+        part.add("a", {"bin": b"x"})
+        part.abandon()
+        with pytest.raises(penstock.Invalid, match="fill it again"):
+            part.close()
+        part.add("a", {"bin": b"x"})
+        part.close()
+        w.part(1).close()  # nothing was ever in it
+    assert len(penstock.open(tmp_path / "d")) == 1

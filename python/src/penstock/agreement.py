@@ -10,7 +10,10 @@ not. Without torch.distributed there is nobody to agree with.
 from __future__ import annotations
 
 import os
+import queue
 import sys
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from penstock.dataset import Dataset
@@ -18,6 +21,9 @@ from penstock.errors import Stale, Unavailable
 from penstock.table import Table
 
 __all__ = ["agree", "check"]
+
+_WAIT = 60.0  # seconds for the rank that keeps the store, unless the store says less
+_CANNOT = ("not implemented", "not support", "internal assert failed")  # what stores say that have no compare_set
 
 _inherited: Any = None  # the ranks of the process that this one was forked from: their connection cannot be shared
 
@@ -49,21 +55,51 @@ def _store() -> Any:
     return distributed_c10d._get_default_store()
 
 
-def agree(name: str, version: int, hash: str) -> tuple[int, str]:
-    """The version, and the hash of its samples, that the first rank of the job has found under a name."""
+def agree(key: Callable[[], str], version: int, hash: str) -> tuple[int, str]:
+    """The version, and the hash of its samples, that the first rank of the job has found under what key gives."""
     store = _store()
     if store is None:
         return version, hash
-    mine = f"{version} {hash}"
+    name = key()
     try:
-        said: bytes = store.compare_set(f"penstock/{name}", "", mine)
+        said = _note(store, f"penstock/{name}", f"{version} {hash}")
     except RuntimeError as error:
-        if not isinstance(error, getattr(sys.modules["torch"].distributed, "DistError", ())):
+        if any(words in str(error).lower() for words in _CANNOT):
             return version, hash  # a store that is none, as of ranks that are only pretended
         # The rank that keeps it is gone.
         raise Unavailable(f"which version of {name} the other ranks use cannot be found out: {error}") from error
+    if said is None:
+        raise Unavailable(f"which version of {name} the other ranks use cannot be found out: rank 0 does not answer")
     number, _, other = said.decode().partition(" ")
     return int(number), other
+
+
+def _note(store: Any, key: str, mine: str) -> bytes | None:
+    """What the store has under a key, which is this if it had nothing; None if it does not answer."""
+    answers: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(store.compare_set(key, "", mine))
+        except BaseException as error:
+            answers.put(error)
+
+    # In a thread, because some versions of torch wait for ever for a process that is stopped.
+    threading.Thread(target=ask, name="penstock-agree", daemon=True).start()
+    try:
+        answer = answers.get(timeout=min(_WAIT, _patience(store)))
+    except queue.Empty:
+        return None
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def _patience(store: Any) -> float:
+    try:
+        return float(store.timeout.total_seconds())
+    except (AttributeError, RuntimeError):  # a store that is none
+        return _WAIT
 
 
 def check(dataset: Dataset) -> None:

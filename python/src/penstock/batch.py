@@ -118,6 +118,8 @@ def read_wanted(transport: Transport, where: str, refs: Wanted) -> Generator[lis
         # A node that was there a moment ago may come back; nobody waits for one that never was.
         heard = heard or broken.began
         if not (broken.again and heard) or attempt >= transport.attempts:
+            if done == len(refs):  # they are all there, but the answer does not end as it should
+                raise broken.error
             yield [broken.error] * (len(refs) - done)
             return
         time.sleep(backoff(max(attempt, 1)))

@@ -12,7 +12,6 @@ must copy what it wants to keep.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import io
 import mmap
@@ -25,11 +24,17 @@ from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any
 
+try:
+    import ctypes
+except ImportError:  # a Python that was built without it: bytes go through the pipe
+    ctypes = None  # type: ignore[assignment]
+
 __all__ = ["Inbox", "Outbox"]
 
 _LARGE = 32 << 10  # below it a copy costs less than what goes with a memfd
 _ALIGN = 64
-_SPARE = 4  # pieces of memory of a worker that wait to be used again; the consumer forgets those beyond
+_SPARE = 4  # pieces of memory of a worker that wait to be used again; beyond that the oldest is forgotten
+_FORMATS = frozenset("bB?hHiIlLqQnNfd")  # of views that can be made from bytes
 
 
 class _Pickler(pickle.Pickler):
@@ -49,9 +54,12 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, memoryview):
-            return (memoryview, (pickle.PickleBuffer(obj),)) if obj.contiguous else (memoryview, (bytes(obj),))
+            data = pickle.PickleBuffer(obj) if obj.c_contiguous else obj.tobytes()
+            if obj.format not in _FORMATS or obj.nbytes == 0:
+                return memoryview, (data,)
+            return _view, (data, obj.format, obj.shape)
         torch = sys.modules.get("torch")
-        if torch is None or type(obj) is not torch.Tensor:
+        if torch is None or type(obj) is not torch.Tensor or ctypes is None or getattr(obj, "is_nested", False):
             return NotImplemented
         plain = obj.device.type == "cpu" and obj.layout == torch.strided and not obj.is_quantized
         if not plain or obj.requires_grad or obj.numel() == 0:
@@ -65,6 +73,11 @@ class _Pickler(pickle.Pickler):
         size = whole.numel() * whole.element_size()
         data = (ctypes.c_ubyte * size).from_address(whole.data_ptr())
         return _tensor, (pickle.PickleBuffer(data), str(whole.dtype).removeprefix("torch."), tuple(whole.shape))
+
+
+def _view(data: Any, format: str, shape: tuple[int, ...]) -> Any:
+    view: Any = memoryview(data).cast("B")
+    return view if format == "B" and len(shape) == 1 else view.cast(format, shape)
 
 
 def _tensor(data: Any, dtype: str, shape: tuple[int, ...]) -> Any:
@@ -97,15 +110,16 @@ class Outbox:
         self._connection = connection
         self._known: dict[int, _Shared] = {}
         self._free: list[int] = []
+        self._forgotten: list[int] = []  # what the consumer is yet to be told about
         self._made = 0
 
     def free(self, number: int) -> None:
         """Nobody looks at that memory any more: it may be used again."""
         self._free.append(number)
-
-    def forget(self, number: int) -> None:
-        """The consumer has forgotten that memory."""
-        del self._known[number]
+        if len(self._free) > _SPARE:  # sizes may have changed: those of late are the ones to keep
+            oldest = self._free.pop(0)
+            del self._known[oldest]
+            self._forgotten.append(oldest)
 
     def send(self, value: Any) -> None:
         """Send a value. What it holds may be used again when this returns."""
@@ -117,7 +131,7 @@ class Outbox:
         shared, fd = self._room(total) if buffers else (None, -1)
         try:
             if shared is None:
-                self._connection.send_bytes(pickle.dumps((file.getvalue(), sizes, None), 5))
+                self._announce(file, sizes, None)
                 for buffer in buffers:
                     self._connection.send_bytes(buffer)
                 return
@@ -125,13 +139,16 @@ class Outbox:
             for buffer, size in zip(buffers, sizes):
                 view[at : at + size] = buffer
                 at += size + -size % _ALIGN
-            where = (shared.number, shared.size, fd >= 0)
-            self._connection.send_bytes(pickle.dumps((file.getvalue(), sizes, where), 5))
+            self._announce(file, sizes, (shared.number, shared.size, fd >= 0))
             if fd >= 0:
                 reduction.send_handle(self._connection, fd, None)
         finally:
             if fd >= 0:
                 os.close(fd)
+
+    def _announce(self, file: io.BytesIO, sizes: list[int], where: tuple[int, int, bool] | None) -> None:
+        forgotten, self._forgotten = self._forgotten, []
+        self._connection.send_bytes(pickle.dumps((file.getvalue(), sizes, where, forgotten), 5))
 
     def _room(self, size: int) -> tuple[_Shared | None, int]:
         """Memory of at least this size, and its descriptor if the consumer has yet to map it; none if there can be none."""
@@ -140,7 +157,7 @@ class Outbox:
             if size <= known.size <= 4 * size:
                 del self._free[at]
                 return known, -1
-        if not hasattr(os, "memfd_create"):
+        if ctypes is None or not hasattr(os, "memfd_create"):
             return None, -1
         size += size // 8  # the next ones may be a little larger
         try:
@@ -165,11 +182,12 @@ class Inbox:
         self._connection = connection
         self._known: dict[int, _Shared] = {}
         self._idle: deque[int] = deque()  # what nobody looks at any more, and the worker does not know yet
-        self._spare = 0  # what the worker knows to be free
 
     def receive(self) -> Any:
         """Receive a value. EOFError means that nobody will send any more."""
-        data, sizes, where = pickle.loads(self._connection.recv_bytes())
+        data, sizes, where, forgotten = pickle.loads(self._connection.recv_bytes())
+        for number in forgotten:
+            del self._known[number]
         if where is None:
             return pickle.loads(data, buffers=[bytearray(self._connection.recv_bytes()) for _ in sizes])
         number, size, fresh = where
@@ -179,8 +197,6 @@ class Inbox:
                 self._known[number] = _Shared(number, fd, size)
             finally:
                 os.close(fd)
-        else:
-            self._spare -= 1
         shared = self._known[number]
         whole = shared.array()
         # It also keeps what is mapped, should the loader go before its batches.
@@ -191,19 +207,9 @@ class Inbox:
             at += size + -size % _ALIGN
         return pickle.loads(data, buffers=buffers)
 
-    def released(self) -> tuple[list[int], list[int]]:
-        """The memory that may be used again, and that which is forgotten, since this was asked last."""
-        free: list[int] = []
-        forgotten: list[int] = []
-        while self._idle:
-            number = self._idle.popleft()
-            if self._spare < _SPARE:
-                self._spare += 1
-                free.append(number)
-            else:
-                del self._known[number]
-                forgotten.append(number)
-        return free, forgotten
+    def released(self) -> list[int]:
+        """The memory that may be used again, since this was asked last."""
+        return [self._idle.popleft() for _ in range(len(self._idle))]
 
 
 def _let_go(shared: _Shared, idle: deque[int]) -> None:

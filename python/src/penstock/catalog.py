@@ -22,7 +22,7 @@ from typing import Any
 from penstock.agreement import agree, check
 from penstock.client import Client
 from penstock.connection import Garbled
-from penstock.errors import Corrupt, Invalid, NotFound, PenstockError
+from penstock.errors import Corrupt, Denied, Invalid, NotFound, PenstockError
 from penstock.manifest import Manifest
 from penstock.place_node import Objects
 from penstock.table import Table
@@ -82,7 +82,8 @@ def open_named(client: Client, name: str, version: int | None) -> Table:
     """Open a version of a dataset on a node; None is the newest."""
     found = record(client, name, version)
     if version is None:
-        agreed, _ = agree(name, found.version, found.logical)
+        shared = functools.partial(_shared, client, name, found.bucket)
+        agreed, _ = agree(shared, found.version, found.logical)
         if agreed != found.version:
             found = record(client, name, agreed)
     manifest = load(client, found)
@@ -93,9 +94,18 @@ def open_named(client: Client, name: str, version: int | None) -> Table:
     )
     table._manifest = manifest
     if version is None:
-        table.floating = name
+        table.floating = shared
         check(table)
     return table
+
+
+def _shared(client: Client, name: str, bucket: str) -> str:
+    """What a dataset is called among ranks, which may have the same node under several addresses: two nodes may have
+    datasets of the same name, but no buckets that were made in the same microsecond."""
+    try:
+        return f"{name} in {bucket} of {client.bucket(bucket).created.isoformat()}"
+    except Denied:
+        return f"{name} in {bucket}"
 
 
 def cache_directory() -> str:

@@ -8,12 +8,13 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from penstock.client import Client
 from penstock.connection import Garbled
-from penstock.errors import Busy, Canceled, Exists, Internal, NotFound, PenstockError, Stale, Unavailable
+from penstock.errors import Canceled, Exists, Internal, NotFound, PenstockError, Stale, Unavailable
+from penstock.lock import Lock
 from penstock.manifest import Manifest
 from penstock.payload import Payload
 from penstock.table import Table
@@ -24,6 +25,13 @@ __all__ = ["BucketDraft", "DirectoryDraft"]
 _TAKEN = re.compile(r"manifest-([0-9]{6,20})(?:\.removed)?")  # a number is not given out twice
 
 
+def _among(record: bytes, published: Manifest) -> bool:
+    """Whether what a part has handed in is part of a version. No two have written the same shards."""
+    part = Manifest(record)
+    written = {part.shard(i).name for i in range(part.shards)}
+    return written <= {published.shard(i).name for i in range(published.shards)}
+
+
 class DirectoryDraft:
     """A version in a directory, which is locked meanwhile. A killed writer leaves a folder that the next one removes."""
 
@@ -31,7 +39,7 @@ class DirectoryDraft:
         self._directory = os.path.abspath(directory)
         self._token = secrets.token_hex(4)
         os.makedirs(self._directory, exist_ok=True)
-        self._lock = _lock(self._directory)
+        self._lock: Lock | None = Lock(self._directory)
         try:
             names = os.listdir(self._directory)
             taken = [(int(m[1]), m[0]) for m in map(_TAKEN.fullmatch, names) if m]
@@ -64,9 +72,18 @@ class DirectoryDraft:
     def shard(self, stem: str, data: bytearray) -> tuple[str, str]:
         """Write a shard, and return its name and tag when it is durable."""
         path = os.path.join(self._folder, f"{stem}.tar")
-        _write(path + ".part", data)
-        os.rename(path + ".part", path)
+        with self._open():
+            _write(path + ".new", data)
+            os.rename(path + ".new", path)
         return f"{self.version:06}/{stem}.tar", ""
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[None]:
+        """Says why the folder, or what was just written there, is gone."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise Stale(f"version {self.version} of {self._directory} is published, or was given up") from error
 
     def discard(self, names: Iterable[str]) -> None:
         """Remove shards."""
@@ -80,14 +97,24 @@ class DirectoryDraft:
     def hand_in(self, part: int, manifest: bytes) -> None:
         """Say what a part has written, or Exists if somebody has done so."""
         path = self._handed(part)
-        new = f"{path}.{secrets.token_hex(4)}.part"
-        _write(new, manifest)
-        try:
-            os.link(new, path)
-        except FileExistsError:
-            raise Exists(f"part {part} was handed in before") from None
-        finally:
-            os.unlink(new)
+        new = f"{path}.{secrets.token_hex(4)}.new"
+        with self._open():
+            _write(new, manifest)
+            try:
+                os.link(new, path)
+            except FileExistsError:
+                raise Exists(f"part {part} was handed in before") from None
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(new)
+        if not os.path.exists(self._manifest):
+            return
+        with Manifest.open(self._manifest) as published:
+            if _among(manifest, published):
+                return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        raise Exists(f"part {part} was handed in before, and version {self.version} is published")
 
     def handed_in(self, part: int) -> bytes | None:
         """What hand_in was told, None if it was not."""
@@ -98,23 +125,27 @@ class DirectoryDraft:
             return None
 
     def publish(self, manifest: bytes, about: Mapping[str, Any], shards: Collection[str]) -> None:
-        """Give the manifest its name, which fails if another has it. What is not among the shards is removed before."""
+        """Give the manifest its name, which fails if another has it. What is not among the shards is removed."""
         new = self._manifest + ".new"
         _write(new, manifest)
-        self.discard({f"{self.version:06}/{entry}" for entry in os.listdir(self._folder)}.difference(shards))
+        # Records stay until the manifest is there: a second one of the same part finds this or that.
+        self.discard(name for name in self._others(shards) if not name.endswith(".part"))
         # The shards' names must be durable before the manifest's is.
-        try:
-            os.rmdir(self._folder)  # if nothing had to be written
-        except OSError:
-            _sync(self._folder)
+        _sync(self._folder)
         _sync(self._directory)
         try:
             os.link(new, self._manifest)
         except FileExistsError:
             raise Exists(f"version {self.version} of {self._directory} was published by somebody else") from None
         os.unlink(new)
+        with contextlib.suppress(OSError):
+            self.discard(self._others(shards))
+            os.rmdir(self._folder)  # if nothing had to be written
         _sync(self._directory)
         self._unlock()
+
+    def _others(self, shards: Collection[str]) -> set[str]:
+        return {f"{self.version:06}/{entry}" for entry in os.listdir(self._folder)}.difference(shards)
 
     def abandon(self) -> None:
         """Remove what was written, unless it was published."""
@@ -126,26 +157,7 @@ class DirectoryDraft:
 
     def _unlock(self) -> None:
         if self._lock is not None:
-            import fcntl
-
-            # Closing is not enough: a forked child, such as a worker, has the same lock open.
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
-            os.close(self._lock)
-            self._lock = None
-
-
-def _lock(directory: str) -> int | None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: there the manifest's name alone decides
-        return None
-    fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(fd)
-        raise Busy(f"another writer is at work in {directory}") from None
-    return fd
+            self._lock.release()
 
 
 def _write(path: str, data: bytes | bytearray) -> None:
@@ -182,6 +194,8 @@ class BucketDraft:
         self._client, self._bucket, self._name = client, bucket, name
         self._token = secrets.token_hex(4)
         self._manifest = ""  # its key, if it was stored
+        self._published = False  # or it may have been, and everything must stay
+        self._given_up = False
         self.version, self.newest = self._next()
 
     def _next(self) -> tuple[int, int]:
@@ -217,8 +231,13 @@ class BucketDraft:
 
     def shard(self, stem: str, data: bytearray) -> tuple[str, str]:
         """Store a shard, and return its name and ETag."""
+        self._check()
         name = f"{self.version:06}/{self._token}-{stem}.tar"
         return name, self._client.put(self._of(name), data, content_type="application/x-tar").etag
+
+    def _check(self) -> None:
+        if self._given_up:
+            raise Stale(f"version {self.version} of {self._name} was given up")
 
     def discard(self, names: Iterable[str]) -> None:
         """Remove shards."""
@@ -231,6 +250,7 @@ class BucketDraft:
 
     def hand_in(self, part: int, manifest: bytes) -> None:
         """Say what a part has written, or Exists if somebody has done so."""
+        self._check()
         try:
             self._client.put(self._handed(part), manifest, if_none_match="*")
         except (Exists, Stale, Unavailable, Internal, Canceled) as error:
@@ -240,6 +260,23 @@ class BucketDraft:
                 raise
             if there != manifest:
                 raise Exists(f"part {part} was handed in before") from error
+        if self._counts(manifest):
+            return
+        with contextlib.suppress(PenstockError):
+            self._client.delete(self._handed(part))
+        raise Exists(f"part {part} was handed in before, or by another writer, and version {self.version} is published")
+
+    def _counts(self, manifest: bytes) -> bool:
+        """Whether what was handed in is part of the version, or may become part of it."""
+        try:
+            _, number, published = self._look()
+        except NotFound:
+            return True
+        if number <= self.version:
+            return True
+        if self.version not in published:  # but others may have built on it: the shards must stay
+            raise Stale(f"version {self.version} of {self._name} was published, and removed")
+        return _among(manifest, Manifest(self._client.get(f"{self._bucket}/{published[self.version]}")))
 
     def handed_in(self, part: int) -> bytes | None:
         """What hand_in was told, None if it was not."""
@@ -260,16 +297,21 @@ class BucketDraft:
         body = json.dumps({"bucket": self._bucket, "manifest": key, "etag": info.etag, **about}).encode()
         path, what = f"/v1/datasets/{self._name}/{self.version}", f"version {self.version} of {self._name}"
         call = Call("PUT", path, what, {"Content-Type": "application/json"}, Payload.of(body), once=True)
+        self._published = True  # whatever happens, such as Ctrl-C, unless it is clear that it is not
         try:
             self._client._transport.json(call, lambda value: value)
-        except (Unavailable, Internal, Canceled):
-            # It may have happened all the same. If nobody can tell, everything must stay.
-            token, self._token = self._token, ""
-            if self._look()[2].get(self.version) != key:
-                self._token = token
+        except PenstockError as error:
+            if not isinstance(error, (Unavailable, Internal, Canceled)) or not self._is(key):
+                self._published = False
                 raise
-        self._token = ""
         self._tidy({f"{self._name}/{shard}" for shard in shards} | {key})
+
+    def _is(self, key: str) -> bool:
+        """Whether the version that is published has this manifest."""
+        try:
+            return self._look()[2].get(self.version) == key
+        except NotFound:  # there is no version at all
+            return False
 
     def _tidy(self, mine: Collection[str]) -> None:
         """Remove what was made for the version and is no part of it. What stays is in nobody's way."""
@@ -281,8 +323,9 @@ class BucketDraft:
 
     def abandon(self) -> None:
         """Remove what was stored, unless it was published, or may have been."""
-        if not self._token:
+        if self._published:
             return
+        self._given_up = True
         with contextlib.suppress(PenstockError):
             mine = f"{self._name}/{self.version:06}/{self._token}-"
             keys = [entry.key for entry in self._client.list(self._bucket, prefix=mine)]

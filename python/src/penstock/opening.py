@@ -75,11 +75,12 @@ def _in_directory(path: str, version: int | None) -> Table:
     there = versions(path)
     if version is None:
         table = _version(path, there[-1])
-        agreed, _ = agree(path, table.version, table.hash)
+        shared = functools.partial(str, path)
+        agreed, _ = agree(shared, table.version, table.hash)
         if agreed != table.version:
             table.close()
             table = _in_directory(path, agreed)
-        table.floating = path
+        table.floating = shared
         check(table)
         return table
     if version not in there:

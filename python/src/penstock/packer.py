@@ -176,10 +176,10 @@ class Packer:
         """Write the shard that is being filled."""
         if not self._shard:
             return
-        self._shard += _END
-        name, tag = self._shelf.shard(f"{self._stem}{len(self.names):06}", self._shard)
+        whole = self._shard + _END  # if it cannot be written, more may follow
+        name, tag = self._shelf.shard(f"{self._stem}{len(self.names):06}", whole)
         self.names.append(name)
-        self.manifest.fill_shard(self._number, name, len(self._shard), tag)
+        self.manifest.fill_shard(self._number, name, len(whole), tag)
         self._shard = bytearray()
 
 

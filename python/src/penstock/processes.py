@@ -104,8 +104,7 @@ class Processes:
 
     def _give(self, worker: _Worker, task: tuple[int, ...]) -> None:
         try:
-            free, forgotten = worker.inbox.released()
-            worker.connection.send_bytes(_pack((*task, *free, *(~number for number in forgotten))))
+            worker.connection.send_bytes(_pack((*task, *worker.inbox.released())))
         except OSError:
             self._died(worker)
         except BaseException:
@@ -208,7 +207,7 @@ def _work(engine: Engine, connection: Connection, inherited: list[Connection]) -
         except (EOFError, OSError):
             return
         for shared in released:
-            outbox.free(shared) if shared >= 0 else outbox.forget(~shared)
+            outbox.free(shared)
         result: Made | _Failed
         try:
             result = engine.make(epoch, step)

@@ -20,7 +20,8 @@ class Table(Dataset):
     def __init__(self, open: Callable[[], Manifest], place: Place, *, name: str, version: int, hash: str) -> None:
         self.name, self.version, self.hash = name, version, hash
         self.place = place
-        self.floating = ""  #: what it was opened by, if that was a name without a version
+        #: What it is called among ranks, if it was opened by a name without a version.
+        self.floating: Callable[[], str] | None = None
         self._open = open
         self._manifest: Manifest | None = None
         self._total: int | None = None

@@ -179,7 +179,7 @@ class Writer:
     ) -> None:
         try:
             if kind is None:
-                self.commit()
+                self._commit("The version is given up. Only commit() can be called again, in the with block")
         finally:
             self.abandon()
 
@@ -226,9 +226,13 @@ class Writer:
     def commit(self) -> int:
         """Publish the version, and return its number. Leaving the with block does it.
 
-        If parts are not closed yet, or their writers were killed, it fails and can be called again when they are. If
-        nothing differs from a base that is the newest version, none is published.
+        If parts are not closed yet, or their writers were killed, it fails and can be called again when they are, in
+        the block: one that is left gives the version up. If nothing differs from a base that is the newest version,
+        none is published.
         """
+        return self._commit("Close them, fill them again if their processes have died, or give the version up")
+
+    def _commit(self, advice: str) -> int:
         if self._done:
             return self._version
         self._check()
@@ -236,8 +240,7 @@ class Writer:
         if missing := [str(number) for number, record in handed.items() if record is None]:
             some = f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}"
             raise Invalid(
-                f"nothing is published, because {len(missing)} of {len(handed)} parts were not closed: {some}. "
-                f"Close them, fill them again if their processes have died, or give the version up"
+                f"nothing is published, because {len(missing)} of {len(handed)} parts were not closed: {some}. {advice}"
             )
         self._done = True
         try:
@@ -333,6 +336,7 @@ class Part:
         self._packer: Packer | None = None
         self._process = 0
         self._closed = False
+        self._gone = False  # what was added to it
 
     def __repr__(self) -> str:
         return f"<Part {self.number} of {self._form.name}@{self._draft.version}>"
@@ -359,6 +363,7 @@ class Part:
     def add(self, key: str, sample: Mapping[str, Any]) -> None:
         """Add a sample, as Writer.add does. Classes must be known: those of the base, and those given to create."""
         self._begun().add(key, sample)
+        self._gone = False
 
     def _begun(self) -> Packer:
         if self._closed:
@@ -379,17 +384,29 @@ class Part:
         """Hand in what was written. Leaving the with block does it."""
         if self._closed:
             return
+        if self._gone:  # or it would count as one that is empty
+            raise Invalid(f"what was added to {self} is gone: fill it again from its beginning")
         packer = self._begun()
         try:
             packer.flush()
-            self._draft.hand_in(self.number, packer.manifest.finish(chunk_samples=1, created=0)[0])
+            record = packer.manifest.finish(chunk_samples=1, created=0)[0]
         except BaseException:
             self.abandon()
+            raise
+        try:
+            self._draft.hand_in(self.number, record)
+        except Exists:
+            self.abandon()
+            raise
+        except BaseException:
+            # It may count all the same. If it does not, the commit removes its shards.
+            self._packer, self._gone = None, True
             raise
         self._closed = True
 
     def abandon(self) -> None:
         """Remove what was written. The part may be filled anew."""
         packer, self._packer = self._packer, None
+        self._gone = packer is not None or self._gone
         if packer is not None and not self._closed and self._process == os.getpid():
             self._draft.discard(packer.names)

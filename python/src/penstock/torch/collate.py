@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 from penstock.collate import Raw, Take, columns_of, fresh, gather
@@ -67,6 +66,8 @@ def _row(values: list[Any], take: Take) -> tuple[Any, Any]:
         data, offsets = gather(values, take)
         whole = torch.frombuffer(data, dtype=torch.uint8) if size else torch.empty(0, dtype=torch.uint8)
     else:
+        import ctypes
+
         room = memoryview((ctypes.c_ubyte * size).from_address(whole.data_ptr())).cast("B")
         _, offsets = gather(values, lambda _: room)
     return whole, torch.tensor(offsets)
