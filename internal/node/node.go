@@ -97,9 +97,11 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 // ended, too.
 func (n *Node) Run(ctx context.Context) error {
 	defer n.indexes.Close() //nolint:errcheck // it only waits
-	group, ctx := errgroup.WithContext(ctx)
+	group, inner := errgroup.WithContext(ctx)
+	// Not inner, which ends a moment after ctx: in between the control records may end,
+	// too, and that would look like a failure.
 	group.Go(func() error { return n.follow(ctx) })
-	group.Go(func() error { n.cleanUploads(ctx); return nil })
+	group.Go(func() error { n.cleanUploads(inner); return nil })
 	return group.Wait()
 }
 
