@@ -94,6 +94,9 @@ func (a *API) completeUpload(c *call) error {
 	}
 	parts, err := a.partsToComplete(c, &u, asked)
 	if err != nil {
+		if _, gone := c.upload(); gone != nil { // another has ended it meanwhile, and its parts go after it
+			return c.completedBefore(asked, gone)
+		}
 		return err
 	}
 	opts, err := c.completeOptions(&u, asked, parts)
